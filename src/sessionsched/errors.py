@@ -1,0 +1,120 @@
+"""What sessionsched raises, in one tree.
+
+SessionSchedError
+├── Refused              at the door: nothing has changed
+│   ├── InvalidSession     the session id is not a non-blank string
+│   ├── InvalidOption      an option has a value that nobody knows
+│   ├── SessionBusy        REJECT was asked for and something is in flight
+│   ├── LineFull           `Limits.max_waiting` runs wait already
+│   ├── DuplicateRun       the run id belongs to another prompt or session
+│   └── SchedulerClosed    closing, or closed
+├── RunNotCompleted      how a run ended, for whoever waits for its value
+│   ├── RunCanceled        somebody asked for it
+│   └── RunSuspended       shutdown, or a task canceled from outside: worth resuming
+└── IllegalEvent         a programming error: ROWS has no row for it
+
+Every error carries what it is about as attributes; the text is for people.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sessionsched.model import Cause, Outcome
+
+__all__ = [
+    "DuplicateRun",
+    "IllegalEvent",
+    "InvalidOption",
+    "InvalidSession",
+    "LineFull",
+    "Refused",
+    "RunCanceled",
+    "RunNotCompleted",
+    "RunSuspended",
+    "SchedulerClosed",
+    "SessionBusy",
+    "SessionSchedError",
+]
+
+
+class SessionSchedError(Exception):
+    """The base of everything that this package raises on purpose."""
+
+    def __init__(self, message: str, session_id: object = None, run_id: object = None) -> None:
+        super().__init__(message)
+        #: The session it is about: whatever the caller gave, so not always a string.
+        self.session_id = session_id
+        #: The run it is about, or None.
+        self.run_id = run_id
+
+
+class Refused(SessionSchedError):
+    """The call was refused at the door: no seq was given, nothing has changed."""
+
+
+class InvalidSession(Refused, ValueError):
+    """The session id is not a non-blank string."""
+
+
+class InvalidOption(Refused, ValueError):
+    """An option has a value that it can't have."""
+
+
+class SessionBusy(Refused):
+    """The prompt was sent with REJECT and the session has something in flight."""
+
+
+class LineFull(Refused):
+    """As many runs wait in this session as `Limits.max_waiting` allows."""
+
+
+class DuplicateRun(Refused):
+    """The run id is in use, or was recently, for another session or another prompt."""
+
+
+class SchedulerClosed(Refused):
+    """The scheduler is closing or closed and takes no more prompts."""
+
+
+class RunNotCompleted(SessionSchedError):
+    """The run that was waited for has no value to give; `outcome` says how it ended."""
+
+    def __init__(
+        self,
+        message: str,
+        session_id: object = None,
+        run_id: object = None,
+        outcome: Outcome[Any] | None = None,
+    ) -> None:
+        super().__init__(message, session_id, run_id)
+        self.outcome = outcome
+
+    @property
+    def cause(self) -> Cause | None:
+        """Why it did not complete, or None where no outcome was given."""
+        return None if self.outcome is None else self.outcome.cause
+
+
+class RunCanceled(RunNotCompleted):
+    """Somebody asked the scheduler to cancel the run."""
+
+
+class RunSuspended(RunNotCompleted):
+    """The scheduler shut down, or the run's task was canceled from outside."""
+
+
+class IllegalEvent(SessionSchedError):
+    """ROWS has no row for this event in this state; the session is as it was."""
+
+    def __init__(self, state: str, event: str, session_id: object = None) -> None:
+        super().__init__(
+            f"session {session_id!r} is {state}: {event!r} can't happen there",
+            session_id,
+        )
+        self.state = state
+        self.event = event
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.state, self.event, self.session_id)

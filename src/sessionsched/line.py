@@ -1,0 +1,99 @@
+"""A line of runs: who is next. Everything but a walk costs O(1).
+
+Rule 1. A run stands in at most one line, and only a Line writes `prev` and `next`.
+Rule 2. Promoted runs stand first, the last promoted before the others; behind them
+        everybody stands in accept order. `up_to` leans on that.
+
+The links are in the runs themselves, so a line allocates nothing per run, gives up
+any run in the middle at once, and is three words while it is empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic
+
+from attrs import define
+
+from sessionsched.model import PromptT, ResultT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionsched.model import Run
+
+__all__ = ["Line"]
+
+
+@define(eq=False, weakref_slot=False, repr=False)
+class Line(Generic[PromptT, ResultT]):
+    """Runs in the order in which they will leave."""
+
+    #: None together with `last`, and exactly while `length` is 0.
+    first: Run[PromptT, ResultT] | None = None
+    last: Run[PromptT, ResultT] | None = None
+    #: How many runs can be reached from `first`.
+    length: int = 0
+
+    def __repr__(self) -> str:
+        return f"Line({[run.seq for run in self]})"
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Iterator[Run[PromptT, ResultT]]:
+        run = self.first
+        while run is not None:
+            after = run.next  # the caller may remove the run that it was given
+            yield run
+            run = after
+
+    def append(self, run: Run[PromptT, ResultT]) -> None:
+        """Put a run at the end."""
+        last = self.last
+        if last is None:
+            self.first = run
+        else:
+            last.next = run
+            run.prev = last
+        self.last = run
+        self.length += 1
+
+    def remove(self, run: Run[PromptT, ResultT]) -> None:
+        """Take a run out, wherever it stands."""
+        before, after = run.prev, run.next
+        if before is None:
+            self.first = after
+        else:
+            before.next = after
+        if after is None:
+            self.last = before
+        else:
+            after.prev = before
+        # A run that is out refers to nobody: no cycle outlives the line.
+        run.prev = run.next = None
+        self.length -= 1
+
+    def promote(self, run: Run[PromptT, ResultT]) -> None:
+        """Move a run of this line to the front."""
+        self.remove(run)
+        run.promoted = True
+        run.next = self.first
+        if run.next is None:
+            self.last = run
+        else:
+            run.next.prev = run
+        self.first = run
+        self.length += 1
+
+    def up_to(self, fence: int) -> list[Run[PromptT, ResultT]]:
+        """Give the runs with `seq <= fence`, in line order.
+
+        Looks at the promoted ones, at those it gives and at one more.
+        """
+        found = []
+        run = self.first
+        while run is not None and (run.promoted or run.seq <= fence):
+            if run.seq <= fence:
+                found.append(run)
+            run = run.next
+        return found

@@ -1,0 +1,310 @@
+"""The words: what a run, an outcome and a receipt are. Nothing here decides anything.
+
+Rule 1. Everybody may read these objects, from any thread; only machine.py writes a run.
+Rule 2. Enumerations are strings, so that they log, compare and serialise as themselves.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from attrs import define, field, frozen
+
+from sessionsched.checks import at_least
+
+if TYPE_CHECKING:
+    from sessionsched.machine import Session
+
+__all__ = [
+    "CancelReceipt",
+    "Cause",
+    "Effect",
+    "Event",
+    "How",
+    "Limits",
+    "Outcome",
+    "Run",
+    "RunState",
+    "Scope",
+    "SessionState",
+    "SessionView",
+    "Snapshot",
+    "Status",
+    "WhenBusy",
+]
+
+PromptT = TypeVar("PromptT")
+ResultT = TypeVar("ResultT")
+
+
+class SessionState(enum.StrEnum):
+    """Where a session is. Each state is a plain statement about the session."""
+
+    IDLE = "idle"  #: nothing is in flight
+    ACCEPTED = "accepted"  #: runs wait, none is active
+    ACTIVE = "active"  #: one run is active, none waits
+    QUEUED = "queued"  #: one run is active, others wait behind it
+    CANCELED = "canceled"  #: a canceled run holds the session until it has ended
+
+
+class RunState(enum.StrEnum):
+    """Where a run is. `LIFE` says how it gets from one to the next."""
+
+    NEW = "new"  #: not accepted: no seq, known to nobody
+    ACCEPTED = "accepted"  #: waits in line, its owner still prepares it
+    QUEUED = "queued"  #: waits in line, ready
+    ACTIVE = "active"  #: its handler runs (or unwinds, if it is covered)
+    FOLDED = "folded"  #: joined the active run and shares its end
+    ENDING = "ending"  #: covered while it waited; its drop is being recorded
+    ENDED = "ended"  #: its one outcome is known
+
+
+#: The life of one run: (from, what happens, to). The explorer sees no other step.
+LIFE: Final = (
+    (RunState.NEW, "accept", RunState.ACCEPTED),
+    (RunState.ACCEPTED, "ready", RunState.QUEUED),
+    (RunState.ACCEPTED, "cancel", RunState.ENDING),
+    (RunState.QUEUED, "start", RunState.ACTIVE),
+    (RunState.QUEUED, "fold", RunState.FOLDED),
+    (RunState.QUEUED, "cancel", RunState.ENDING),
+    (RunState.ACTIVE, "finish", RunState.ENDED),
+    (RunState.FOLDED, "finish", RunState.ENDED),
+    (RunState.ENDING, "settle", RunState.ENDED),
+)
+
+
+class Event(enum.StrEnum):
+    """What can happen to a session."""
+
+    ACCEPT = "accept"  #: a run gets its seq and its place at the end of the line
+    START = "start"  #: fired by the session itself, as soon as the first in line may go
+    CANCEL = "cancel"  #: these runs are covered now
+    FINISH = "finish"  #: the active run's handler is over
+    SETTLE = "settle"  #: a run that was dropped while it waited has been recorded
+    FOLD = "fold"  #: a waiting follow-up joins the active run at a step boundary
+
+
+class Effect(enum.StrEnum):
+    """What a session orders. ACCEPTED, QUEUED and FOLDED are only there to be announced."""
+
+    ACCEPTED = "accepted"  #: it has a seq
+    QUEUED = "queued"  #: it is ready and waits for its turn
+    START = "start"  #: call the handler; report its end with `finish`
+    FOLDED = "folded"  #: it joined the active run
+    INTERRUPT = "interrupt"  #: stop the handler; its end is still to be reported
+    DROP = "drop"  #: record that it never ran; report that with `settle`
+    END = "end"  #: it has its outcome: tell whoever waits
+
+
+class Status(enum.StrEnum):
+    """How a run ended."""
+
+    COMPLETED = "completed"  #: its handler returned
+    FAILED = "failed"  #: its handler raised, or it could not be prepared
+    CANCELED = "canceled"  #: somebody asked the scheduler to cancel it
+    SUSPENDED = "suspended"  #: the shutdown, or somebody outside, stopped it
+
+
+class Cause(enum.StrEnum):
+    """Why a run was covered."""
+
+    INTERRUPT = "interrupt"  #: a person said stop
+    SUPERSEDED = "superseded"  #: a newer prompt took its place
+    DEADLINE = "deadline"  #: it was active for too long
+    EXPIRED = "expired"  #: it waited for too long
+    WITHDRAWN = "withdrawn"  #: its owner gave it back before it was ready
+    UNPREPARED = "unprepared"  #: its preparation failed or took too long
+    EXTERNAL = "external"  #: its task was canceled behind the scheduler's back
+    SHUTDOWN = "shutdown"  #: the scheduler closes
+
+
+class How(enum.StrEnum):
+    """How a handler was over: what a driver reports, before anybody judges it."""
+
+    RETURNED = "returned"
+    RAISED = "raised"
+    STOPPED = "stopped"  #: its task was canceled, and not by the scheduler
+    ABANDONED = "abandoned"  #: it goes on, and nobody waits for it any longer
+
+
+class WhenBusy(enum.StrEnum):
+    """What a prompt does when its session has something in flight already."""
+
+    QUEUE = "queue"  #: wait in line
+    FOLD = "fold"  #: join the active run at its next step boundary, else own turn
+    INTERRUPT = "interrupt"  #: cover everything before it and take over
+    LATEST = "latest"  #: cover what waits, not what is active
+    REJECT = "reject"  #: be refused with SessionBusy
+
+
+class Scope(enum.StrEnum):
+    """Which part of a session a cancel looks at."""
+
+    ALL = "all"
+    ACTIVE = "active"
+    WAITING = "waiting"
+
+
+@frozen
+class Limits:
+    """How much a scheduler takes on."""
+
+    #: Runs that may wait in one session; one more is refused with LineFull.
+    max_waiting: int = 100
+    #: Runs that may be active at once over all sessions; None: no limit.
+    max_active: int | None = None
+    #: Ended runs with an id of the caller's own that a repeated submit still finds.
+    remembered: int = 1000
+
+    def __attrs_post_init__(self) -> None:
+        at_least(1, "max_waiting", self.max_waiting)
+        at_least(0, "remembered", self.remembered)
+        if self.max_active is not None:
+            at_least(1, "max_active", self.max_active)
+
+
+# Not frozen: a frozen attrs object costs twice as much to make, and one is made per run.
+@define
+class Outcome(Generic[ResultT]):
+    """How a run ended: made once, under the session's lock, and never changed."""
+
+    status: Status
+    #: Why it did not go its own way; None when it completed or failed by itself.
+    cause: Cause | None
+    #: What the handler returned, also when the run was canceled meanwhile.
+    result: ResultT | None
+    #: What the handler (or recording the drop) raised, also when it was canceled.
+    error: BaseException | None
+    #: Whether its prompt ever reached a handler.
+    started: bool
+    #: The run that took it as a follow-up, by id.
+    folded_into: str | None
+    #: The handler was still going when the scheduler stopped waiting for it.
+    abandoned: bool
+    accepted_at: float
+    started_at: float | None
+    ended_at: float
+
+
+@define(eq=False, weakref_slot=False, repr=False)
+class Run(Generic[PromptT, ResultT]):
+    """One prompt's life, from accept to outcome."""
+
+    session_id: str
+    #: Opaque to the scheduler. Fixed once the run has started.
+    prompt: PromptT
+    #: The caller's own name for it, or one made from the seq at accept.
+    run_id: str = ""
+    when_busy: WhenBusy = WhenBusy.QUEUE
+    #: The accept sequence, and a fencing token for what the handler writes.
+    #: 0 until accepted; then unique in the scheduler, and never changed.
+    seq: int = field(default=0, init=False)
+    #: Moves along LIFE, and only in machine.py.
+    state: RunState = field(default=RunState.NEW, init=False)
+    #: None while nothing covers the run; set at most twice (see `machine.beats`).
+    cause: Cause | None = field(default=None, init=False)
+    #: None until `state` is ENDED; set once.
+    outcome: Outcome[ResultT] | None = field(default=None, init=False)
+    accepted_at: float = field(default=0.0, init=False)
+    #: None until its prompt reached a handler, by its own start or by a fold.
+    started_at: float | None = field(default=None, init=False)
+
+    #: The session that took it: set by accept, kept for good.
+    session: Session[PromptT, ResultT] | None = field(default=None, init=False)
+    #: Neighbours in the one line it stands in; both None outside of any line.
+    prev: Run[PromptT, ResultT] | None = field(default=None, init=False)
+    next: Run[PromptT, ResultT] | None = field(default=None, init=False)
+    #: Its id was given by the caller, who may submit it again: remembered for a while.
+    named: bool = field(default=False, init=False)
+    #: It was moved to the front of the line on somebody's word.
+    promoted: bool = field(default=False, init=False)
+    #: Follow-ups that joined it, in the order in which they did; () once it ended.
+    folded: tuple[Run[PromptT, ResultT], ...] = field(default=(), init=False)
+    #: Why it never became ready, when its preparation failed.
+    failure: BaseException | None = field(default=None, init=False)
+
+    def __repr__(self) -> str:
+        covered = f", covered: {self.cause}" if self.cause else ""
+        return (
+            f"<{type(self).__name__} {self.run_id} of {self.session_id!r}: {self.state}{covered}>"
+        )
+
+    @property
+    def canceled(self) -> bool:
+        """Whether it is covered: the handler should come to an end."""
+        return self.cause is not None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it is accepted and neither started nor covered."""
+        return self.state is RunState.QUEUED or self.state is RunState.ACCEPTED
+
+    @property
+    def follows_up(self) -> bool:
+        """Whether it would rather join the active run than have a turn of its own."""
+        return self.when_busy is WhenBusy.FOLD
+
+
+@define
+class CancelReceipt(Generic[PromptT, ResultT]):
+    """What one cancel did: final when the call returns. False if it covered nothing."""
+
+    session_id: str
+    #: The session's mark after this cancel; 0 when the session was idle.
+    mark: int = 0
+    #: The active run, if this cancel covered it.
+    active: Run[PromptT, ResultT] | None = None
+    #: The follow-ups that the active run had taken: covered with it.
+    folded: tuple[Run[PromptT, ResultT], ...] = ()
+    #: What had not started and never will, in line order, with its prompts.
+    dropped: tuple[Run[PromptT, ResultT], ...] = ()
+    #: What is in flight and not covered, the active run first. A cancel of one
+    #: run looks at nothing else and keeps this empty.
+    kept: tuple[Run[PromptT, ResultT], ...] = ()
+    #: Whether the line stands still until it is resumed.
+    held: bool = False
+
+    @property
+    def covered(self) -> tuple[Run[PromptT, ResultT], ...]:
+        """Everything that this cancel covered, in one tuple."""
+        active = () if self.active is None else (self.active,)
+        return active + self.folded + self.dropped
+
+    def __bool__(self) -> bool:
+        return self.active is not None or bool(self.dropped)
+
+
+@frozen
+class SessionView(Generic[PromptT, ResultT]):
+    """One session at one moment."""
+
+    session_id: str
+    state: SessionState = SessionState.IDLE
+    mark: int = 0
+    active: Run[PromptT, ResultT] | None = None
+    #: In the order in which they will start.
+    waiting: tuple[Run[PromptT, ResultT], ...] = ()
+    #: Dropped, and not recorded yet.
+    ending: tuple[Run[PromptT, ResultT], ...] = ()
+    held: bool = False
+
+
+@frozen
+class Snapshot(Generic[PromptT, ResultT]):
+    """All sessions that have something in flight. Each is exact; together they are not
+    one moment, because sessions don't wait for each other.
+    """
+
+    sessions: tuple[SessionView[PromptT, ResultT], ...]
+    closed: bool
+
+    @property
+    def active(self) -> int:
+        """How many runs are active."""
+        return sum(view.active is not None for view in self.sessions)
+
+    @property
+    def waiting(self) -> int:
+        """How many runs wait."""
+        return sum(len(view.waiting) for view in self.sessions)

@@ -1,0 +1,54 @@
+"""The outbox: effects, in the order in which they were decided.
+
+Rule 1. Effects are appended under a session's lock and performed after it.
+Rule 2. One FIFO, one drainer at a time: effects are performed in the order of the decisions. With
+        any other order a cancel is lost in five steps (START overtaken by its INTERRUPT).
+Rule 3. Nothing stays behind: whoever appends and then calls `drain` has its effects performed, by
+        itself or by the drainer that was faster.
+
+It is one FIFO for all sessions, and not one for each: that keeps the order of each session, lets an
+idle session's record go at once, and gives all observers one order of events.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionsched.model import Effect, Run
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """Effects on their way from decisions to whoever performs them."""
+
+    __slots__ = ("_busy", "_effects", "append")
+
+    def __init__(self) -> None:
+        self._effects: deque[tuple[Effect, Run[Any, Any], float]] = deque()
+        self._busy = threading.Lock()
+        #: Straight to the deque: this is called several times per run.
+        self.append = self._effects.append
+
+    def __len__(self) -> int:
+        return len(self._effects)
+
+    def drain(self, perform: Callable[[Effect, Run[Any, Any], float], object]) -> None:
+        """Perform what is there, unless somebody else does so already.
+
+        `perform` may come back here (through a handler that submits, say): then it only adds to
+        what the drain under way will perform, so nothing recurses.
+        """
+        effects = self._effects
+        # Looked at again after each release: an append in between may have found us busy.
+        while effects and self._busy.acquire(blocking=False):
+            try:
+                while effects:
+                    perform(*effects.popleft())
+            finally:
+                self._busy.release()

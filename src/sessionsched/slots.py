@@ -1,0 +1,78 @@
+"""The slots: how many runs may be active at once, and whose turn it is to get one.
+
+Rule 1. A slot goes to the session that became startable first (D6).
+Rule 2. The lock in here is a leaf: whoever holds it asks for no other lock.
+Rule 3. While a slot is free and a session asks, some thread is on its way with it:
+        whoever gives a slot back must then hand over until `next_session` says None.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Final, Generic, TypeVar
+
+__all__ = ["NO_LIMIT", "LimitedSlots", "Slots"]
+
+SessionT = TypeVar("SessionT")
+
+
+class Slots(Generic[SessionT]):
+    """As many slots as anybody wants."""
+
+    __slots__ = ()
+
+    def take(self, session: SessionT) -> bool:
+        """Take a slot for a startable session; False: it is remembered as asking."""
+        del session
+        return True
+
+    def leave(self, session: SessionT) -> None:
+        """Forget a session that asked: it is no longer startable."""
+
+    def give(self) -> None:
+        """Give one slot back."""
+
+    def next_session(self) -> SessionT | None:
+        """Take a slot for the session that has asked for longest, if there are both."""
+        return None
+
+
+class LimitedSlots(Slots[SessionT]):
+    """A fixed number of slots, first come, first served."""
+
+    __slots__ = ("_asking", "_free", "_lock")
+
+    def __init__(self, count: int) -> None:
+        self._lock = threading.Lock()
+        #: Slots that nobody holds; never negative.
+        self._free = count
+        #: Startable sessions without a slot, in the order in which they became so.
+        #: Not a plain dict: taking the oldest from one over and over is quadratic.
+        self._asking: OrderedDict[SessionT, None] = OrderedDict()
+
+    def take(self, session: SessionT) -> bool:
+        with self._lock:
+            if self._free and not self._asking:
+                self._free -= 1
+                return True
+            self._asking.setdefault(session)
+            return False
+
+    def leave(self, session: SessionT) -> None:
+        with self._lock:
+            self._asking.pop(session, None)
+
+    def give(self) -> None:
+        with self._lock:
+            self._free += 1
+
+    def next_session(self) -> SessionT | None:
+        with self._lock:
+            if not (self._free and self._asking):
+                return None
+            self._free -= 1
+            return self._asking.popitem(last=False)[0]
+
+
+NO_LIMIT: Final = Slots[object]()

@@ -1,0 +1,52 @@
+"""The verdict: how a run ended, judged by what covered it and by how its handler was over.
+
+Rule 1. What counts is our own cause, never what a task says of itself: handlers raise,
+        swallow and wrap cancels as they like.
+Rule 2. CANCELED means that somebody asked for it; a shutdown is never taken for that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionsched.model import Cause, How, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["STATUS_OF", "UNCOVERED", "beats", "verdict"]
+
+#: What a covered run ends as.
+STATUS_OF: Final[Mapping[Cause | None, Status]] = {
+    Cause.INTERRUPT: Status.CANCELED,
+    Cause.SUPERSEDED: Status.CANCELED,
+    Cause.DEADLINE: Status.CANCELED,
+    Cause.EXPIRED: Status.CANCELED,
+    Cause.WITHDRAWN: Status.CANCELED,
+    Cause.UNPREPARED: Status.FAILED,
+    Cause.EXTERNAL: Status.SUSPENDED,
+    Cause.SHUTDOWN: Status.SUSPENDED,
+}
+
+#: What a run that nothing covers ends as.
+UNCOVERED: Final[Mapping[How, tuple[Status, Cause | None]]] = {
+    How.RETURNED: (Status.COMPLETED, None),
+    How.RAISED: (Status.FAILED, None),
+    How.STOPPED: (Status.SUSPENDED, Cause.EXTERNAL),
+}
+
+
+def verdict(cause: Cause | None, how: How) -> tuple[Status, Cause | None]:
+    """Judge a run whose handler is over, by what covered it and by how it was over."""
+    if cause is None:
+        return UNCOVERED[how]
+    if cause is Cause.SHUTDOWN and how is How.RETURNED:
+        return Status.COMPLETED, None  # it made it in time: nothing to resume
+    return STATUS_OF[cause], cause
+
+
+def beats(new: Cause, old: Cause | None) -> bool:
+    """Whether `new` replaces `old`: the first cause stands, but no INTERRUPT is ever lost."""
+    if old is None:
+        return True
+    return new is Cause.INTERRUPT and STATUS_OF[old] is not Status.CANCELED
