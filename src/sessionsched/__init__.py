@@ -15,6 +15,7 @@ from sessionsched.errors import (
     SessionSchedError,
 )
 from sessionsched.model import (
+    LIFE,
     CancelReceipt,
     Cause,
     Effect,
@@ -34,6 +35,7 @@ from sessionsched.model import (
 from sessionsched.table import Table
 
 __all__ = [
+    "LIFE",
     "CancelReceipt",
     "Cause",
     "DuplicateRun",

@@ -36,7 +36,7 @@ def choice(kind: type[EnumT], name: str, value: object) -> EnumT:
     except ValueError:
         known = ", ".join(str(member.value) for member in kind)
         msg = f"{name} is one of {known}; not {value!r}"
-        raise InvalidOption(msg) from None
+        raise InvalidOption(msg, option=name, value=value) from None
 
 
 def at_least(least: int, name: str, value: object) -> None:
@@ -47,4 +47,4 @@ def at_least(least: int, name: str, value: object) -> None:
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         msg = f"{name} must be a whole number of at least {least}, not {value!r}"
-        raise InvalidOption(msg)
+        raise InvalidOption(msg, option=name, value=value)

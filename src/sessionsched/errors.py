@@ -61,6 +61,18 @@ class InvalidSession(Refused, ValueError):
 class InvalidOption(Refused, ValueError):
     """An option has a value that it can't have."""
 
+    def __init__(
+        self,
+        message: str,
+        session_id: object = None,
+        run_id: object = None,
+        option: str = "",
+        value: object = None,
+    ) -> None:
+        super().__init__(message, session_id, run_id)
+        self.option = option
+        self.value = value
+
 
 class SessionBusy(Refused):
     """The prompt was sent with REJECT and the session has something in flight."""
@@ -117,4 +129,4 @@ class IllegalEvent(SessionSchedError):
         self.event = event
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.state, self.event, self.session_id)
+        return type(self), (self.state, self.event, self.session_id), self.__dict__

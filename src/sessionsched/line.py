@@ -1,8 +1,8 @@
 """A line of runs: who is next. Everything but a walk costs O(1).
 
 Rule 1. A run stands in at most one line, and only a Line writes `prev` and `next`.
-Rule 2. Promoted runs stand first, the last promoted before the others; behind them
-        everybody stands in accept order. `up_to` leans on that.
+Rule 2. Whoever calls `up_to` has appended runs in accept order: promoted ones stand first, the
+        last promoted before the others, and behind them everybody stands in accept order.
 
 The links are in the runs themselves, so a line allocates nothing per run, gives up
 any run in the middle at once, and is three words while it is empty.

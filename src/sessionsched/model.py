@@ -1,6 +1,7 @@
 """The words: what a run, an outcome and a receipt are. Nothing here decides anything.
 
-Rule 1. Everybody may read these objects, from any thread; only machine.py writes a run.
+Rule 1. Everybody may read these objects, from any thread. A run is written under its session's
+        lock, and by the machine alone.
 Rule 2. Enumerations are strings, so that they log, compare and serialise as themselves.
 """
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sessionsched.machine import Session
 
 __all__ = [
+    "LIFE",
     "CancelReceipt",
     "Cause",
     "Effect",
@@ -45,7 +47,7 @@ class SessionState(enum.StrEnum):
     ACCEPTED = "accepted"  #: runs wait, none is active
     ACTIVE = "active"  #: one run is active, none waits
     QUEUED = "queued"  #: one run is active, others wait behind it
-    CANCELED = "canceled"  #: a canceled run holds the session until it has ended
+    CANCELED = "canceled"  #: a canceled run has not ended yet
 
 
 class RunState(enum.StrEnum):
@@ -200,9 +202,9 @@ class Run(Generic[PromptT, ResultT]):
     #: The accept sequence, and a fencing token for what the handler writes.
     #: 0 until accepted; then unique in the scheduler, and never changed.
     seq: int = field(default=0, init=False)
-    #: Moves along LIFE, and only in machine.py.
+    #: Moves along LIFE, and not otherwise.
     state: RunState = field(default=RunState.NEW, init=False)
-    #: None while nothing covers the run; set at most twice (see `machine.beats`).
+    #: None while nothing covers the run; set at most twice (see `verdict.beats`).
     cause: Cause | None = field(default=None, init=False)
     #: None until `state` is ENDED; set once.
     outcome: Outcome[ResultT] | None = field(default=None, init=False)

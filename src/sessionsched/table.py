@@ -100,7 +100,7 @@ class Table(Generic[PromptT, ResultT]):
         run.when_busy = checks.choice(WhenBusy, "when_busy", run.when_busy)
         if not isinstance(run.run_id, str) or run.run_id.isspace():
             msg = f"a run is named by a non-blank string, not by {run.run_id!r}"
-            raise InvalidOption(msg, run.session_id, run.run_id)
+            raise InvalidOption(msg, run.session_id, option="run_id", value=run.run_id)
         known = self._take_in(run, now, ready=ready)
         # Compared outside of the lock: how prompts compare is the caller's code.
         if known is run or (
@@ -386,5 +386,5 @@ def _that_people_give(cause: object) -> Cause:
     known = checks.choice(Cause, "cause", cause)
     if STATUS_OF[known] is not Status.CANCELED:
         msg = f"a cancel can't have the cause {known}: only the scheduler itself finds that"
-        raise InvalidOption(msg)
+        raise InvalidOption(msg, option="cause", value=known)
     return known

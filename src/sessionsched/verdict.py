@@ -37,7 +37,10 @@ UNCOVERED: Final[Mapping[How, tuple[Status, Cause | None]]] = {
 
 
 def verdict(cause: Cause | None, how: How) -> tuple[Status, Cause | None]:
-    """Judge a run whose handler is over, by what covered it and by how it was over."""
+    """Judge a run whose handler is over, by what covered it and by how it was over.
+
+    Nobody abandons a run that nothing covers: there is no verdict for that.
+    """
     if cause is None:
         return UNCOVERED[how]
     if cause is Cause.SHUTDOWN and how is How.RETURNED:

@@ -1,0 +1,1 @@
+"""The testing kit: what checks sessionsched, and can check other schedulers."""

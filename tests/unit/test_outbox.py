@@ -1,0 +1,177 @@
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import pytest
+
+from sessionsched.model import Effect, Run
+from sessionsched.outbox import Outbox
+
+#: A thread that was to come and did not would hang the tests; this ends them with an error.
+PATIENCE_S = 60
+
+
+class Performed:
+    """Performs effects by noting them down."""
+
+    def __init__(self) -> None:
+        self.prompts: list[int] = []
+
+    def __call__(self, effect: Effect, run: Run[int, None], at: float) -> None:
+        assert (effect, at) == (Effect.START, float(run.prompt))
+        self.prompts.append(run.prompt)
+
+
+def order(outbox: Outbox, *prompts: int) -> None:
+    for prompt in prompts:
+        outbox.append((Effect.START, Run("chat-1", prompt), float(prompt)))
+
+
+@pytest.fixture
+def threads_take_turns_at_every_step() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_effects_are_performed_in_the_order_in_which_they_were_ordered() -> None:
+    outbox, performed = Outbox(), Performed()
+    order(outbox, 3, 1, 2)
+    assert (len(outbox), performed.prompts) == (3, [])
+    outbox.drain(performed)
+    assert (len(outbox), performed.prompts) == (0, [3, 1, 2])
+
+
+def test_an_effect_is_performed_once() -> None:
+    outbox, performed = Outbox(), Performed()
+    order(outbox, 1)
+    outbox.drain(performed)
+    outbox.drain(performed)
+    assert performed.prompts == [1]
+
+
+@pytest.mark.contract("R3")
+def test_a_drain_from_within_a_drain_only_adds_to_it() -> None:
+    outbox, depths, prompts = Outbox(), [0], list[int]()
+    last = sys.getrecursionlimit()
+
+    def perform(_effect: Effect, run: Run[int, None], _at: float) -> None:
+        depths.append(depths[-1] + 1)
+        prompts.append(run.prompt)
+        if run.prompt < last:
+            order(outbox, run.prompt + 1)
+            outbox.drain(perform)
+        depths.append(depths[-1] - 1)
+
+    order(outbox, 1)
+    outbox.drain(perform)
+    assert max(depths) == 1
+    assert prompts == list(range(1, last + 1))
+
+
+def test_what_is_ordered_within_a_drain_comes_after_what_was_there() -> None:
+    outbox, prompts = Outbox(), list[int]()
+
+    def perform(_effect: Effect, run: Run[int, None], _at: float) -> None:
+        prompts.append(run.prompt)
+        if run.prompt < 10:
+            order(outbox, run.prompt * 10)
+            outbox.drain(perform)
+
+    order(outbox, 1, 2, 3)
+    outbox.drain(perform)
+    assert prompts == [1, 2, 3, 10, 20, 30]
+
+
+def test_what_is_ordered_while_another_thread_drains_is_performed_by_that_thread() -> None:
+    outbox, inside, go_on = Outbox(), threading.Event(), threading.Event()
+    performed: list[tuple[int, int]] = []
+
+    def perform(_effect: Effect, run: Run[int, None], _at: float) -> None:
+        performed.append((run.prompt, threading.get_ident()))
+        if run.prompt == 1:
+            inside.set()
+            assert go_on.wait(PATIENCE_S)
+
+    order(outbox, 1)
+    drainer = threading.Thread(target=outbox.drain, args=[perform])
+    drainer.start()
+    try:
+        assert inside.wait(PATIENCE_S)
+        order(outbox, 2)
+        outbox.drain(perform)  # comes back at once, and has performed nothing
+        assert performed == [(1, drainer.ident)]
+    finally:
+        go_on.set()
+        drainer.join()
+    assert performed == [(1, drainer.ident), (2, drainer.ident)]
+
+
+def test_what_is_ordered_just_before_the_drainer_lets_go_is_not_left_behind() -> None:
+    outbox, performed = Outbox(), Performed()
+
+    class LastMoment:
+        """A lock with somebody who comes when all is performed, and finds it still held."""
+
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+            self.acquire = self.lock.acquire
+            self.late = [2]
+
+        def release(self) -> None:
+            while self.late:
+                order(outbox, self.late.pop())
+                outbox.drain(performed)
+                assert performed.prompts == [1]
+            self.lock.release()
+
+    outbox._busy = cast("Any", LastMoment())
+    order(outbox, 1)
+    outbox.drain(performed)
+    assert performed.prompts == [1, 2]
+
+
+def test_an_error_while_performing_leaves_the_rest_to_the_next_drain() -> None:
+    outbox, performed = Outbox(), Performed()
+
+    def perform(effect: Effect, run: Run[int, None], at: float) -> None:
+        if run.prompt == 2:
+            raise ArithmeticError
+        performed(effect, run, at)
+
+    order(outbox, 1, 2, 3, 4)
+    with pytest.raises(ArithmeticError):
+        outbox.drain(perform)
+    assert (len(outbox), performed.prompts) == (2, [1])
+    outbox.drain(perform)
+    assert (len(outbox), performed.prompts) == (0, [1, 3, 4])
+
+
+@pytest.mark.usefixtures("threads_take_turns_at_every_step")
+def test_many_threads_leave_nothing_behind_do_nothing_twice_and_keep_their_order() -> None:
+    outbox, prompts, at_it = Outbox(), list[int](), threading.Lock()
+    crowd, each = 8, 300
+    all_here = threading.Barrier(crowd)
+
+    def perform(_effect: Effect, run: Run[int, None], _at: float) -> None:
+        assert at_it.acquire(blocking=False), "two threads perform at once"
+        prompts.append(run.prompt)
+        at_it.release()
+
+    def work(thread: int) -> None:
+        all_here.wait(PATIENCE_S)
+        for number in range(each):
+            order(outbox, thread * each + number)
+            outbox.drain(perform)
+
+    with ThreadPoolExecutor(crowd) as pool:
+        for done in [pool.submit(work, thread) for thread in range(crowd)]:
+            done.result(PATIENCE_S)
+    assert len(outbox) == 0
+    assert sorted(prompts) == list(range(crowd * each))
+    for thread in range(crowd):
+        own = [prompt for prompt in prompts if prompt // each == thread]
+        assert own == sorted(own)
