@@ -34,7 +34,7 @@ diagram: $(READY) ## print docs/state-diagram.md from ROWS
 	$(BIN)/python -m sessionsched.diagram --write docs/state-diagram.md
 
 verify: $(READY) ## the heavy exploration: minutes, and millions of states
-	$(BIN)/python -m sessionsched.testing.explore --all
+	$(BIN)/python -m sessionsched.testing.explore --plan thorough
 
 test-all: ## the tests on every Python that we support
 	$(MAKE) test PYTHON=python3.11 VENV=.venv-3.11

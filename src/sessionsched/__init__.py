@@ -15,7 +15,6 @@ from sessionsched.errors import (
     SessionSchedError,
 )
 from sessionsched.model import (
-    LIFE,
     CancelReceipt,
     Cause,
     Effect,
@@ -35,7 +34,6 @@ from sessionsched.model import (
 from sessionsched.table import Table
 
 __all__ = [
-    "LIFE",
     "CancelReceipt",
     "Cause",
     "DuplicateRun",

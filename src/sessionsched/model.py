@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sessionsched.machine import Session
 
 __all__ = [
-    "LIFE",
     "CancelReceipt",
     "Cause",
     "Effect",

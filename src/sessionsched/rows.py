@@ -22,7 +22,7 @@ from sessionsched.errors import IllegalEvent
 from sessionsched.model import Event, SessionState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import TypeAlias
 
     from sessionsched.machine import Session
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Action: TypeAlias = Callable[..., None]
     HotRows: TypeAlias = tuple[tuple[Guard | None, Action, SessionState], ...]
 
-__all__ = ["HOT", "MACHINE", "ROWS", "SENTENCES", "Row", "compile_table", "fire"]
+__all__ = ["HOT", "MACHINE", "ROWS", "SENTENCES", "Row", "compile_table", "declare", "fire"]
 
 
 @frozen
@@ -113,24 +113,27 @@ SENTENCES: Final[Mapping[SessionState, tuple[str, Callable[[AnySession], bool]]]
     ),
 }
 
-#: The one declaration, as `transitions` understands it. Sessions are never registered with it
-#: (a registered model costs 5 kB, and a slotted one can't be); it is the reference for the tests.
-MACHINE: Final = Machine(
-    model=None,
-    states=SessionState,
-    initial=SessionState.IDLE,
-    auto_transitions=False,
-    transitions=[
-        {
-            "trigger": row.event.value,
-            "source": row.source,
-            "dest": row.target,
-            "conditions": [] if row.when is None else [row.when],
-            "before": [row.do],
-        }
-        for row in ROWS
-    ],
-)
+
+def declare(rows: Iterable[Row]) -> Machine:
+    """Say it to `transitions`. Sessions are never registered with the machine (a registered model
+    costs 5 kB, and a slotted one can't be): they are passed to it, or run on what it compiles to.
+    """
+    return Machine(
+        model=None,
+        states=SessionState,
+        initial=SessionState.IDLE,
+        auto_transitions=False,
+        transitions=[
+            {
+                "trigger": row.event.value,
+                "source": row.source,
+                "dest": row.target,
+                "conditions": [] if row.when is None else [row.when],
+                "before": [row.do],
+            }
+            for row in rows
+        ],
+    )
 
 
 def compile_table(machine: Machine) -> dict[Event, dict[SessionState, HotRows]]:
@@ -153,6 +156,8 @@ def compile_table(machine: Machine) -> dict[Event, dict[SessionState, HotRows]]:
     }
 
 
+#: The one declaration: the reference in the tests, and the source of HOT.
+MACHINE: Final = declare(ROWS)
 HOT: Final[Mapping[Event, Mapping[SessionState, HotRows]]] = compile_table(MACHINE)
 
 

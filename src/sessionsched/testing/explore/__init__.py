@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     State: TypeAlias = tuple[Frozen, Budget]
 
-__all__ = ["ANY", "Config", "Report", "explore"]
+__all__ = ["ANY", "Config", "Report", "Search", "explore"]
 
 
 @define
@@ -72,7 +72,7 @@ class Report:
 
 def explore(config: Config, on_progress: Callable[[Report], None] | None = None) -> Report:
     """Visit every state that `config` allows, until one is wrong."""
-    search = _Search(config)
+    search = Search(config)
     report, began = search.report, time.perf_counter()
     try:
         for visited in search.visit_all():
@@ -96,7 +96,7 @@ class _Found(Exception):
         self.action = action
 
 
-class _Search:
+class Search:
     """A breadth first search that remembers how it came to each state.
 
     A state is a situation and what may still happen. Several states have the same situation; what a
@@ -145,7 +145,7 @@ class _Search:
             led_to = self.known[situation] = {}
             self.world.load(situation)
             look_around(self.world, situation)
-            self.report.wrong_calls += make_wrong_calls(self.world)
+            self.report.wrong_calls += make_wrong_calls(self.world, situation)
         return led_to
 
     def _take(self, situation: Frozen, action: Action) -> Frozen:

@@ -1,0 +1,390 @@
+"""The table itself: names of runs (A5), what can be seen, and calls that are wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from driving import Driver, overtake
+
+import sessionsched.rows
+from sessionsched import (
+    CancelReceipt,
+    Cause,
+    DuplicateRun,
+    Event,
+    How,
+    IllegalEvent,
+    Limits,
+    Run,
+    RunState,
+    SessionState,
+    SessionView,
+    Table,
+    WhenBusy,
+)
+from sessionsched.machine import Session
+from sessionsched.rows import ROWS, Row, compile_table, declare, fire
+from sessionsched.slots import NO_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionsched.table import Record
+
+ACCEPTED = [state for state in RunState if state is not RunState.NEW]
+
+
+# --- A5: the same run again ---
+
+
+@pytest.mark.contract("A5")
+@pytest.mark.parametrize("when_busy", list(WhenBusy))
+@pytest.mark.parametrize("state", ACCEPTED)
+def test_the_same_submit_again_gives_the_same_run_and_changes_nothing(
+    state: RunState, when_busy: WhenBusy
+) -> None:
+    driver = Driver()
+    run = driver.bring(state, "hello", run_id="r")
+    before = driver.facts()
+    assert driver.submit("chat", "hello", run_id="r", when_busy=when_busy) is run
+    assert driver.facts() == before
+
+
+@pytest.mark.contract("A5")
+def test_race_37_a_submit_that_the_client_retries_runs_once() -> None:
+    driver = Driver()
+    runs = [driver.submit("chat", "hello", run_id="r") for _ in range(3)]
+    driver.end_all()
+    runs += [driver.submit("chat", "hello", run_id="r") for _ in range(3)]
+    assert set(runs) == {runs[0]}
+    assert driver.news() == [("accepted", 1), ("start", 1), ("end", 1)]
+    assert len(driver.table) == 0
+
+
+@pytest.mark.contract("A5")
+@pytest.mark.parametrize("state", ACCEPTED)
+def test_an_id_is_refused_for_another_prompt_and_for_another_session(state: RunState) -> None:
+    driver = Driver()
+    driver.bring(state, "hello", run_id="r")
+    before = driver.facts()
+    for session_id, prompt in (("chat", "other"), ("other", "hello"), ("other", "other")):
+        with pytest.raises(DuplicateRun) as refused:
+            driver.submit(session_id, prompt, run_id="r")
+        assert (refused.value.session_id, refused.value.run_id) == (session_id, "r")
+    assert driver.facts() == before
+
+
+@pytest.mark.contract("A5")
+def test_a_retry_is_known_although_the_line_is_full_or_the_scheduler_closes() -> None:
+    driver = Driver(Limits(max_waiting=1))
+    driver.submit("chat", "first")
+    run = driver.submit("chat", "hello", run_id="r")
+    assert driver.submit("chat", "hello", run_id="r") is run
+    driver.close()
+    assert driver.submit("chat", "hello", run_id="r") is run
+    driver.settle(run)
+    assert driver.submit("chat", "hello", run_id="r") is run
+
+
+@pytest.mark.contract("A5")
+@pytest.mark.parametrize("remembered", [0, 1, 3])
+def test_as_many_ended_runs_are_remembered_as_the_limits_say(remembered: int) -> None:
+    driver = Driver(Limits(remembered=remembered))
+    ended = []
+    for name in "abcde":
+        ended.append(driver.submit("chat", "hello", run_id=name))
+        driver.finish(ended[-1])
+    assert list(driver.table._runs) == list("abcde")[5 - remembered :]
+    assert len(driver.table._ended) == remembered
+    for run in reversed(ended[5 - remembered :]):
+        assert driver.submit("chat", "hello", run_id=run.run_id) is run
+    again = driver.submit("chat", "hello", run_id=ended[4 - remembered].run_id)
+    assert (again.seq, again.state) == (6, RunState.ACTIVE)
+
+
+@pytest.mark.contract("A5")
+def test_a_run_in_flight_is_never_forgotten_however_many_have_ended() -> None:
+    driver = Driver(Limits(remembered=1))
+    run = driver.submit("chat", "hello", run_id="r")
+    for name in "abc":
+        driver.finish(driver.submit("other", "hello", run_id=name))
+    assert driver.submit("chat", "hello", run_id="r") is run
+
+
+@pytest.mark.contract("A5")
+def test_dropped_and_folded_runs_are_remembered_like_the_others() -> None:
+    driver = Driver()
+    first = driver.submit("chat", "first")
+    taken = driver.submit("chat", "a", run_id="taken", when_busy=WhenBusy.FOLD)
+    driver.fold(first)
+    dropped = driver.submit("chat", "b", run_id="dropped")
+    driver.cancel_run(dropped)
+    driver.end_all()
+    assert driver.table._runs == {"taken": taken, "dropped": dropped}
+
+
+@pytest.mark.contract("A5", "R1")
+def test_only_runs_that_the_caller_named_are_remembered() -> None:
+    driver = Driver()
+    run = driver.submit("chat", "hello")
+    driver.finish(run)
+    assert driver.table.run(run.run_id) is None
+    assert driver.table._runs == {}
+
+
+class Prompt:
+    """A prompt that calls back when it is compared."""
+
+    def __init__(self, compared: Callable[[], object], *, same: bool) -> None:
+        self.compared = compared
+        self.same = same
+
+    def __eq__(self, other: object) -> bool:
+        self.compared()
+        return self.same
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.contract("A5")
+@pytest.mark.parametrize("same", [True, False])
+def test_prompts_are_compared_while_no_lock_is_held(*, same: bool) -> None:
+    table: Table[Prompt, str] = Table()
+    locked: list[bool] = []
+
+    def look() -> None:
+        locked.append(table._sessions["chat"].lock.locked())
+
+    first = table.accept(Run("chat", Prompt(look, same=same), "r"), 0.0)
+    if same:
+        assert table.accept(Run("chat", Prompt(look, same=same), "r"), 1.0) is first
+    else:
+        with pytest.raises(DuplicateRun):
+            table.accept(Run("chat", Prompt(look, same=same), "r"), 1.0)
+    assert locked == [False]
+
+
+@pytest.mark.contract("A5")
+def test_a_prompt_is_not_compared_with_itself() -> None:
+    table: Table[Prompt, str] = Table()
+    compared: list[object] = []
+    prompt = Prompt(lambda: compared.append(1), same=False)
+    first = table.accept(Run("chat", prompt, "r"), 0.0)
+    assert table.accept(Run("chat", prompt, "r"), 1.0) is first
+    assert compared == []
+
+
+class Name(str):
+    """A run id that lets somebody else be faster, between being looked up and being put in."""
+
+    __slots__ = ("first", "looks")
+    first: Callable[[], object]
+    looks: int
+
+    def __hash__(self) -> int:
+        self.looks += 1
+        if self.looks == 2:
+            self.first()
+        return super().__hash__()
+
+
+@pytest.mark.contract("A4", "A5")
+def test_of_two_sessions_that_name_their_runs_alike_in_one_moment_one_is_refused() -> None:
+    driver = Driver()
+    name = Name("r")
+    name.looks = 0
+    faster: list[Run[str, str]] = []
+    name.first = lambda: faster.append(driver.submit("faster", "hello", run_id="r"))
+    with pytest.raises(DuplicateRun):
+        driver.submit("slower", "hello", run_id=name)
+    assert driver.table.run("r") is faster[0]
+    assert driver.news() == [("accepted", 1), ("start", 1)]
+    assert list(driver.table._sessions) == ["faster"]
+
+
+# --- names that the table gives ---
+
+
+def test_a_run_without_a_name_is_named_after_its_seq() -> None:
+    driver = Driver()
+    runs = [*driver.submit_each("chat", "a", "b"), driver.submit("other", "c", run_id="mine")]
+    assert [run.run_id for run in runs] == ["run-1", "run-2", "mine"]
+    assert [run.named for run in runs] == [False, False, True]
+
+
+@pytest.mark.contract("A5")
+def test_a_name_that_the_table_would_give_may_be_taken_by_a_caller() -> None:
+    driver = Driver()
+    mine = [driver.submit("chat", "a", run_id="run-3"), driver.submit("chat", "b", run_id="run-3'")]
+    made = driver.submit("chat", "c")
+    assert made.run_id == "run-3''"
+    assert [driver.table.run(run.run_id) for run in (*mine, made)] == [*mine, made]
+    driver.end_all()
+    assert driver.table._runs == {"run-3": mine[0], "run-3'": mine[1]}
+
+
+# --- what can be seen ---
+
+
+def test_a_session_shows_what_is_active_what_waits_and_what_is_ending() -> None:
+    driver = Driver()
+    a, b, c, d = driver.submit_each("chat", "a", "b", "c", "d")
+    driver.cancel_run(b)
+    driver.promote(d)
+    driver.hold("chat")
+    assert driver.table.session("chat") == SessionView(
+        "chat", SessionState.QUEUED, 0, a, (d, c), (b,), held=True
+    )
+    driver.cancel("chat", up_to=1)
+    assert driver.table.session("chat") == SessionView(
+        "chat", SessionState.CANCELED, 1, a, (d, c), (b,), held=True
+    )
+
+
+def test_a_snapshot_shows_every_session_that_has_something_in_flight() -> None:
+    driver = Driver()
+    driver.submit_each("chat", "a", "b")
+    driver.submit("other", "c", ready=False)
+    driver.finish(driver.submit("gone", "d"))
+    snapshot = driver.table.snapshot()
+    assert [view.session_id for view in snapshot.sessions] == ["chat", "other"]
+    assert (snapshot.active, snapshot.waiting, snapshot.closed) == (1, 2, False)
+    assert len(driver.table) == 2
+    driver.close()
+    assert driver.table.snapshot().closed
+    assert driver.table.closed
+
+
+def test_a_run_is_found_by_its_id_and_an_unknown_id_finds_none() -> None:
+    driver = Driver()
+    run = driver.submit("chat", "a", run_id="r")
+    assert driver.table.run("r") is run
+    assert driver.table.run("run-1") is None
+
+
+@pytest.mark.contract("R1")
+def test_looking_at_a_session_that_nobody_knows_makes_no_record() -> None:
+    driver = Driver()
+    assert driver.table.session("chat") == SessionView("chat")
+    assert driver.table.snapshot().sessions == ()
+    assert len(driver.table) == 0
+
+
+@pytest.mark.contract("R1")
+def test_whoever_finds_a_record_just_before_it_is_freed_sees_an_idle_session() -> None:
+    driver = Driver()
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: driver.table.session("chat") == SessionView("chat"),
+        lambda: driver.table.snapshot().sessions == (),
+        lambda: driver.cancel("chat") == CancelReceipt("chat"),
+        lambda: driver.table.cancel_all(0.0) == (),
+        lambda: not driver.hold("chat"),
+        lambda: not driver.resume("chat"),
+    )
+    for ask in asks:
+        run = driver.submit("chat", "a")
+        driver.cancel("chat", cause=Cause.DEADLINE)
+        record: Record[str, str] = driver.table._sessions["chat"]
+        overtake(record, lambda run=run: driver.finish(run))  # type: ignore[misc]
+        assert ask()
+        assert record.retired
+        assert not record.held
+        assert len(driver.table) == 0
+
+
+@pytest.mark.contract("A3", "X1")
+def test_whoever_finds_a_record_just_before_it_is_freed_and_made_again_finds_the_new_one() -> None:
+    driver = Driver()
+    old = driver.submit("chat", "old")
+    fresh: list[Run[str, str]] = []
+
+    def first() -> None:
+        driver.finish(old)
+        fresh.append(driver.submit("chat", "new"))
+
+    overtake(driver.table._sessions["chat"], first)
+    assert driver.cancel("chat").active is fresh[0]
+
+
+# --- the prompt of a waiting run ---
+
+
+@pytest.mark.parametrize("state", ACCEPTED)
+def test_exactly_a_waiting_run_gets_another_prompt(state: RunState) -> None:
+    driver = Driver()
+    run = driver.bring(state, "hello")
+    waits = state in {RunState.ACCEPTED, RunState.QUEUED}
+    assert driver.table.replace(run, "better") is waits
+    assert run.prompt == ("better" if waits else "hello")
+
+
+@pytest.mark.contract("A2", "D2")
+def test_a_run_with_another_prompt_keeps_its_seq_and_its_place() -> None:
+    driver = Driver()
+    a, b, c = driver.submit_each("chat", "a", "b", "c")
+    driver.news()
+    driver.table.replace(b, "better")
+    assert (b.seq, driver.table.session("chat").waiting) == (2, (b, c))
+    driver.finish(a)
+    assert driver.news() == [("end", 1), ("start", 2)]
+
+
+# --- wrong calls ---
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda table, run: table.ready(run, 0.0),
+        lambda table, run: table.withdraw(run, 0.0),
+        lambda table, run: table.cancel_run(run, 0.0),
+        lambda table, run: table.finish(run, How.RETURNED, 0.0),
+        lambda table, run: table.settle(run, 0.0),
+        lambda table, run: table.fold(run, 0.0),
+        lambda table, run: table.promote(run, 0.0),
+        lambda table, run: table.replace(run, "better"),
+    ],
+)
+def test_nothing_can_happen_to_a_run_that_was_never_accepted(
+    call: Callable[[Table[str, str], Run[str, str]], object],
+) -> None:
+    driver = Driver()
+    run: Run[str, str] = Run("chat", "hello")
+    before = driver.facts()
+    with pytest.raises(IllegalEvent) as raised:
+        call(driver.table, run)
+    assert (raised.value.session_id, raised.value.state) == ("chat", RunState.NEW)
+    assert (run.state, run.prompt, run.cause) == (RunState.NEW, "hello", None)
+    assert driver.facts() == before
+
+
+def test_a_driver_that_finishes_or_settles_the_wrong_run_is_told_so_and_changes_nothing() -> None:
+    driver = Driver()
+    active, waiting, dropped = driver.submit_each("chat", "a", "b", "c")
+    driver.cancel_run(dropped)
+    before = driver.facts()
+    assert not driver.finish(waiting)
+    assert not driver.finish(dropped)
+    assert not driver.settle(active)
+    assert not driver.settle(waiting)
+    assert not driver.finish(active, How.ABANDONED), "nothing covers it"
+    assert driver.facts() == before
+
+
+def test_where_no_guard_holds_the_hot_table_does_nothing_as_the_stock_machine_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guarded = [Row(row.source, row.event, row.target, row.do, "", _never) for row in ROWS]
+    stock = declare(guarded)
+    monkeypatch.setattr(sessionsched.rows, "HOT", compile_table(stock))
+    effects: list[object] = []
+    session: Session[str, str] = Session("chat", effects, NO_LIMIT)
+    run: Run[str, str] = Run("chat", "hello")
+    fire(session, Event.ACCEPT, run, 0.0)
+    assert stock.events["accept"].trigger(session, session, run, 0.0) is False
+    assert (session.state, effects, run.state) == (SessionState.IDLE, [], RunState.NEW)
+
+
+def _never(*_: Any) -> bool:
+    return False
