@@ -20,7 +20,6 @@ from sessionsched.model import Cause, Effect, How, Outcome, RunState
 from sessionsched.verdict import STATUS_OF, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import TypeAlias
 
     from sessionsched.machine import Session
@@ -42,7 +41,7 @@ def the_active_run_is_covered(_session: AnySession, active: AnyRun | None, *_: o
 
 
 def all_that_wait_are_covered(
-    session: AnySession, _active: AnyRun | None, waiting: Sequence[AnyRun], *_: object
+    session: AnySession, _active: AnyRun | None, waiting: list[AnyRun], *_: object
 ) -> bool:
     return session.line.length == len(waiting)
 
@@ -84,7 +83,7 @@ def start(session: AnySession, run: AnyRun, now: float) -> None:
 def drop(
     session: AnySession,
     _active: AnyRun | None,
-    waiting: Sequence[AnyRun],
+    waiting: list[AnyRun],
     cause: Cause,
     now: float,
 ) -> None:
@@ -100,7 +99,7 @@ def drop(
 def interrupt(
     session: AnySession,
     active: AnyRun,
-    waiting: Sequence[AnyRun],
+    waiting: list[AnyRun],
     cause: Cause,
     now: float,
 ) -> None:

@@ -39,7 +39,7 @@ from sessionsched.rows import HOT, MACHINE, ROWS, SENTENCES, Row, fire
 from sessionsched.verdict import beats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Protocol
 
     from sessionsched.model import Run
@@ -127,9 +127,9 @@ class Session(Generic[PromptT, ResultT]):
         active = None if scope is Scope.WAITING else self.active
         if active is not None and active.seq > fence:
             active = None
-        line, ending = ((), ()) if scope is Scope.ACTIVE else (self.line.up_to(fence), self.ending)
-        receipt = self._cover(active, line, [r for r in ending if r.seq <= fence], cause, now)
-        if receipt:
+        waiting, ending = ([], []) if scope is Scope.ACTIVE else self._not_started(fence)
+        receipt = self._cover(active, waiting, ending, cause, now)
+        if receipt:  # else nothing was covered, and nothing changes
             self.mark = max(self.mark, fence) if scope is Scope.ALL else self.mark
             self.held = self.held or hold
         receipt.mark, receipt.held = self.mark, self.held
@@ -266,8 +266,8 @@ class Session(Generic[PromptT, ResultT]):
     def _cover(
         self,
         active: Run[PromptT, ResultT] | None,
-        waiting: Sequence[Run[PromptT, ResultT]],
-        ending: Sequence[Run[PromptT, ResultT]],
+        waiting: list[Run[PromptT, ResultT]],
+        ending: list[Run[PromptT, ResultT]],
         cause: Cause,
         now: float,
     ) -> CancelReceipt[PromptT, ResultT]:
@@ -278,13 +278,19 @@ class Session(Generic[PromptT, ResultT]):
         overruled = [run for run in ending if beats(cause, run.cause)]
         if fresh is not None or waiting:
             fire(self, Event.CANCEL, fresh, waiting, cause, now)
-            self._advance(now)
+            self._advance(now)  # nothing can start, but it may have asked for a slot
         if active is not None and active is not fresh:
             set_cause(active, cause)
         for run in overruled:
             set_cause(run, cause)
         folded = () if active is None else active.folded
         return CancelReceipt(self.session_id, 0, active, folded, (*overruled, *waiting))
+
+    def _not_started(
+        self, fence: int
+    ) -> tuple[list[Run[PromptT, ResultT]], list[Run[PromptT, ResultT]]]:
+        """What is at or below the fence: those that wait, and those that are ending."""
+        return self.line.up_to(fence), [run for run in self.ending if run.seq <= fence]
 
     def _uncovered(self) -> tuple[Run[PromptT, ResultT], ...]:
         active = self.active

@@ -1,4 +1,4 @@
-"""The contract is kept track of: every sentence has a test, or waits for a layer that isn't there."""
+"""The contract is kept track of: every sentence has a test, or waits for a layer to come."""
 
 from __future__ import annotations
 

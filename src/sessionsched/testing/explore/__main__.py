@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING
 
 from sessionsched.testing.explore import Config, Report, explore
-from sessionsched.testing.explore.plans import QUICK, THOROUGH
+from sessionsched.testing.explore.plans import PLANS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     """Explore what the arguments say. Gives 1 if a sentence was broken."""
     args = _parser().parse_args(argv)
     if args.plan:
-        reports = _in_parallel({**QUICK, **(THOROUGH if args.plan == "thorough" else {})})
+        reports = _in_parallel(PLANS[args.plan])
     else:
         reports = [explore(_config(args), _show_progress if sys.stderr.isatty() else None)]
         _print(str(reports[0]))
@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--everything", action="store_true", help=(
         "also supersede, deadline, expiry, withdrawal, failed preparation and shutdown"
     ))  # fmt: skip
-    parser.add_argument("--plan", choices=("quick", "thorough"), help=(
+    parser.add_argument("--plan", choices=tuple(PLANS), help=(
         "what `make test` and `make verify` explore"
     ))  # fmt: skip
     return parser

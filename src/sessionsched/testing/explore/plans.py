@@ -9,7 +9,7 @@ from typing import Final
 
 from sessionsched.testing.explore.situation import Config
 
-__all__ = ["QUICK", "THOROUGH"]
+__all__ = ["PLANS"]
 
 #: More than 100,000 states in well under a minute.
 QUICK: Final = {
@@ -18,7 +18,16 @@ QUICK: Final = {
     "two sessions, one slot": Config(prompts=3, cancels=1, sessions=2, slots=1),
 }
 
+#: More than 5 million, in some twenty minutes on two processors; the longest first.
 THOROUGH: Final = {
-    "any length, 3 in flight, everything": Config.endless(3, everything=True),
+    "effects arrive late, 6 cancels": Config(4, 6, 3, 2, lag=True),
+    "five prompts": Config(5, 4, 2, 1),
+    "four prompts in two sessions, one slot": Config(4, 1, sessions=2, slots=1),
     "any length, 4 in flight": Config.endless(4),
+    "any length, 3 in flight, everything": Config.endless(3, everything=True),
+    "any length, 3 in flight, effects arrive late": Config.endless(3, lag=True),
+    "two sessions, one slot, effects arrive late": Config(3, 1, sessions=2, slots=1, lag=True),
+    **QUICK,
 }
+
+PLANS: Final = {"quick": QUICK, "thorough": THOROUGH}
