@@ -32,9 +32,11 @@ from sessionsched.machine import Session
 from sessionsched.model import (
     CancelReceipt,
     Cause,
+    Event,
     Limits,
     PromptT,
     ResultT,
+    RunState,
     Scope,
     SessionState,
     SessionView,
@@ -95,6 +97,7 @@ class Table(Generic[PromptT, ResultT]):
 
         Raises:
             Refused: one of its kinds; there is no seq, no effect, and the session is as it was.
+            IllegalEvent: this very run has ended before.
         """
         checks.session_name(run.session_id)
         run.when_busy = checks.choice(WhenBusy, "when_busy", run.when_busy)
@@ -121,9 +124,11 @@ class Table(Generic[PromptT, ResultT]):
                 if record.retired:
                     continue
                 try:
-                    known = self._runs.get(run.run_id) or self._admit(record, run)
-                    if known is run:
-                        record.accept(run, now, ready=ready)
+                    known = self._runs.get(run.run_id)
+                    if known is None:
+                        known = self._admit(record, run)
+                        if known is run:
+                            record.accept(run, now, ready=ready)
                     return known
                 finally:
                     self._free_if_idle(record)
@@ -132,6 +137,8 @@ class Table(Generic[PromptT, ResultT]):
         self, record: Record[PromptT, ResultT], run: Run[PromptT, ResultT]
     ) -> Run[PromptT, ResultT]:
         """Let it in, with id and seq; or raise; or give the run that was faster with that id."""
+        if run.state is not RunState.NEW:
+            raise IllegalEvent(run.state, Event.ACCEPT, run.session_id)
         if self._closed:
             msg = f"closing: no more prompts for session {run.session_id!r}"
             raise SchedulerClosed(msg, run.session_id, run.run_id)

@@ -31,7 +31,7 @@ __all__ = [
 AnswerT = TypeVar("AnswerT")
 
 #: A thread that was to come and did not would hang the tests; this ends them with an error.
-PATIENCE_S = 60
+PATIENCE_S = 10
 
 
 class Driver:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,8 +37,9 @@ def marks() -> Iterator[tuple[str, str]]:
                     yield path.name, ast.literal_eval(argument)
 
 
-def with_a_test() -> set[str]:
-    return {sentence for _, sentence in marks()}
+@functools.cache
+def with_a_test() -> frozenset[str]:
+    return frozenset(sentence for _, sentence in marks())
 
 
 def missing_layers() -> set[str]:

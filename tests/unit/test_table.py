@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from driving import Driver, overtake
+from driving import Driver, elsewhere, overtake
 
 import sessionsched.rows
 from sessionsched import (
@@ -195,7 +195,9 @@ def test_of_two_sessions_that_name_their_runs_alike_in_one_moment_one_is_refused
     name = Name("r")
     name.looks = 0
     faster: list[Run[str, str]] = []
-    name.first = lambda: faster.append(driver.submit("faster", "hello", run_id="r"))
+    name.first = lambda: faster.append(
+        elsewhere(lambda: driver.submit("faster", "hello", run_id="r"))
+    )
     with pytest.raises(DuplicateRun):
         driver.submit("slower", "hello", run_id=name)
     assert driver.table.run("r") is faster[0]

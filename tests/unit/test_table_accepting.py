@@ -6,11 +6,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from driving import Driver, elsewhere, overtake
+from driving import PATIENCE_S, Driver, elsewhere, overtake
 
 from sessionsched import (
     Cause,
     DuplicateRun,
+    IllegalEvent,
     InvalidOption,
     InvalidSession,
     Limits,
@@ -74,17 +75,17 @@ def test_race_32_accepting_and_canceling_do_not_wait_for_a_thread_that_is_stuck_
 
     def perform(_effect: Effect, _run: Run[Any, Any], _at: float) -> None:
         stuck.set()
-        assert go_on.wait(60)
+        assert go_on.wait(PATIENCE_S)
 
     first = table.accept(Run("chat", "a"), 0.0)
     thread = threading.Thread(target=table.drain, args=[perform], daemon=True)
     thread.start()
-    assert stuck.wait(60)
+    assert stuck.wait(PATIENCE_S)
     same = elsewhere(lambda: table.accept(Run("chat", "b"), 1.0))
     elsewhere(lambda: table.accept(Run("other", "c"), 2.0))
     receipt = elsewhere(lambda: table.cancel("chat", 3.0))
     go_on.set()
-    thread.join(60)
+    thread.join(PATIENCE_S)
     assert (receipt.active, receipt.dropped) == (first, (same,))
     assert len(table.outbox) == 0
 
@@ -328,3 +329,24 @@ def test_nobody_gives_a_cause_that_does_not_end_canceled(cause: Cause) -> None:
     with pytest.raises(InvalidOption, match="only the scheduler itself"):
         driver.cancel_run(run, scope=Scope.ALL, cause=cause)
     assert driver.facts() == before
+
+
+@pytest.mark.contract("A5")
+@pytest.mark.parametrize("state", [state for state in RunState if state not in ("new", "ended")])
+def test_accepting_the_very_same_run_again_gives_that_run_and_changes_nothing(
+    state: RunState,
+) -> None:
+    driver = Driver()
+    run = driver.bring(state)
+    before = driver.facts()
+    assert driver.take_in(run) is run
+    assert driver.facts() == before
+
+
+def test_a_run_that_has_ended_and_is_forgotten_is_never_accepted_again() -> None:
+    driver = Driver()
+    run = driver.bring(RunState.ENDED)
+    before = driver.facts()
+    with pytest.raises(IllegalEvent):
+        driver.take_in(run)
+    assert (driver.facts(), run.seq) == (before, 1)

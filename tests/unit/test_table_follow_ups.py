@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 from driving import Driver, elsewhere, overtake, states
 
-from sessionsched import Cause, How, Limits, RunState, Scope, SessionState, Status, WhenBusy
+from sessionsched import (
+    CancelReceipt,
+    Cause,
+    How,
+    Limits,
+    RunState,
+    Scope,
+    SessionState,
+    Status,
+    WhenBusy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -322,6 +332,23 @@ def test_a_hold_ends_when_the_session_falls_idle(
     assert end(driver, run)
     assert not record.held
     assert states(driver.submit("chat", "b")) == ["active"]
+
+
+@pytest.mark.contract("X10")
+def test_a_hold_that_comes_before_the_first_prompt_has_the_lock_holds_nothing() -> None:
+    driver = Driver()
+    record = driver.table._find_or_make("chat")
+    assert not driver.hold("chat")
+    assert not record.held
+    assert states(driver.submit("chat", "a")) == ["active"]
+
+
+@pytest.mark.contract("X10", "X11")
+def test_canceling_one_run_says_where_the_mark_is_and_whether_the_line_is_held() -> None:
+    driver = Driver()
+    a, _, c = driver.submit_each("chat", "a", "b", "c")
+    driver.cancel("chat", up_to=a.seq, hold=True)
+    assert driver.cancel_run(c) == CancelReceipt("chat", a.seq, dropped=(c,), held=True)
 
 
 @pytest.mark.contract("X10", "X4")

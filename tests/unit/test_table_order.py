@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from driving import Driver, overtake, states
@@ -319,23 +319,56 @@ def test_a_session_does_not_keep_its_slot_while_others_wait_for_one() -> None:
 
 @pytest.mark.contract("D4", "D6")
 @pytest.mark.parametrize("spoil", ["hold", "cancel", "promote"])
-def test_a_session_that_can_not_use_a_slot_any_longer_does_not_keep_others_from_it(
+def test_a_session_that_can_not_use_a_slot_does_not_keep_others_from_it_and_asks_anew(
     spoil: str,
 ) -> None:
     driver = Driver(Limits(max_active=1))
-    x = driver.submit("x", "a")
-    y = driver.submit("y", "b")
-    later = driver.submit("y", "c", ready=False)
-    z = driver.submit("z", "d")
+    x, y, later = (driver.submit(session_id, "hello") for session_id in "xyy")
+    early = driver.submit("y", "hello", ready=False)
+    acts: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "hold": (lambda: driver.hold("y"), lambda: driver.resume("y")),
+        "cancel": (lambda: driver.cancel_run(y), lambda: driver.settle(y)),
+        "promote": (lambda: driver.promote(early), lambda: driver.ready(early)),
+    }
+    z, w = driver.submit("z", "hello"), driver.submit("w", "hello")
+    acts[spoil][0]()
+    driver.finish(x)
+    assert states(z, later) == ["active", "queued"]
+    acts[spoil][1]()
+    driver.finish(z)
+    assert states(w, later) == ["active", "queued"], "it became startable after w"
+    driver.finish(w)
+    assert driver.table.session("y").active is not None
+
+
+@pytest.mark.contract("D6", "R1")
+@pytest.mark.parametrize("spoil", ["hold", "cancel", "promote"])
+def test_a_session_that_is_not_startable_is_not_remembered_as_asking(spoil: str) -> None:
+    driver = Driver(Limits(max_active=1))
+    driver.submit("x", "hello")
+    y = driver.submit("y", "hello")
     acts: dict[str, Callable[[], object]] = {
         "hold": lambda: driver.hold("y"),
-        "cancel": lambda: driver.cancel("y"),
-        "promote": lambda: driver.promote(later),
+        "cancel": lambda: driver.cancel_run(y),
+        "promote": lambda: driver.promote(driver.submit("y", "hello", ready=False)),
     }
+    slots: Any = driver.table._slots
+    assert list(slots._asking) == [y.session]
     acts[spoil]()
+    assert list(slots._asking) == []
+
+
+@pytest.mark.contract("D6")
+def test_a_session_that_got_a_slot_while_it_asked_again_stands_in_line_once() -> None:
+    driver = Driver(Limits(max_active=1))
+    x, y, z = (driver.submit(session_id, "hello") for session_id in "xyz")
+    # The second prompt of y takes its lock after the slot has been taken for the first.
+    overtake(driver.table._sessions["y"], lambda: driver.submit("y", "again"))
     driver.finish(x)
-    assert states(z) == ["active"]
-    assert y.started_at is None
+    w = driver.submit("w", "hello")
+    driver.finish(y)
+    driver.finish(z)
+    assert states(w) == ["active"]
 
 
 @pytest.mark.contract("D4", "D6")

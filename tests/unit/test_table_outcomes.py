@@ -317,6 +317,7 @@ def test_race_33_closing_suspends_what_waits_in_line_order_and_leaves_the_active
     driver.news()
     driver.close()
     assert driver.news() == [("drop", b.seq), ("drop", c.seq), ("drop", d.seq)]
+    assert not driver.table.session("chat").held
     assert (states(a, b, c, d), a.canceled) == (["active", "ending", "ending", "ending"], False)
     driver.end_all()
     assert ends(a, b, c, d) == [("completed", None)] + [("suspended", "shutdown")] * 3

@@ -181,6 +181,17 @@ def test_a_thousand_sessions_that_were_used_once_leave_nothing_behind(
     assert not getattr(table._slots, "_asking", None)
 
 
+@pytest.mark.contract("X3", "R1")
+def test_race_38_a_cancel_on_a_made_up_id_makes_no_record() -> None:
+    driver = Driver()
+    for number in range(1000):
+        driver.cancel(f"made up {number}")
+        driver.hold(f"made up {number}")
+        driver.resume(f"made up {number}")
+    assert driver.table._sessions == {}
+    assert len(driver.table.outbox) == 0
+
+
 class Tracked(Run[str, str]):
     """A run whose end as an object can be seen: a plain Run has no weak references."""
 
@@ -354,14 +365,16 @@ def test_a_prompt_that_has_the_lock_before_the_close_is_accepted_and_ended(
     when_busy: WhenBusy,
 ) -> None:
     driver = Driver()
-    driver.submit("chat", "a")
+    driver.submit("first", "a")
+    driver.submit("chat", "b")
     closing = threading.Thread(target=driver.table.close, args=[9.0], daemon=True)
+    begun = threading.Event()
+    overtake(driver.table._sessions["first"], begun.set)
     run = Slow("chat", "just in time", "", when_busy)
 
     def meanwhile() -> None:
         closing.start()
-        while closing.is_alive() and not driver.table.closed:
-            """It has begun as soon as it says so."""
+        assert begun.wait(PATIENCE_S)
 
     run.meanwhile = meanwhile
     driver.take_in(run)

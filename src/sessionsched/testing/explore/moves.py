@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionsched.model import Cause, How, Scope
-from sessionsched.testing.explore.situation import CAUSES, in_flight
+from sessionsched.testing.explore.situation import CAUSES, mentioned
 from sessionsched.testing.explore.step import SUSPENDING
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def possible(it: Frozen, budget: Budget, config: Config) -> Iterator[Action]:
     """Give every call that is right in this situation, and affordable."""
     if it.pending:
         yield ("deliver",)
-    if budget.prompts and not it.closing and len(in_flight(it)) < config.most:
+    if budget.prompts and not it.closing and len(mentioned(it)) < config.most:
         yield from _prompts(config)
     for session in it.sessions:
         yield from _calls(it, session, budget, config)

@@ -103,7 +103,7 @@ class Config:
     cancels: float = 2
     holds: float = 1
     promotes: float = 1
-    #: Runs in flight at once; as many as there are prompts, unless those never end.
+    #: Runs at once that are in flight, or whose end is not announced yet.
     in_flight: float = ANY
     sessions: int = 1
     slots: int | None = None

@@ -119,6 +119,7 @@ def _on_run(world: World, run: Run[str, str]) -> Iterator[Wrong]:
             f"second cause {what}",
             lambda: table.cancel_run(run, 0.0, cause=Cause.DEADLINE),
         )
+    yield "A5", f"accept {what} once more", lambda: table.accept(run, 0.0) is not run
     taken: Run[str, str] = Run(run.session_id, "another prompt", run.run_id)
     yield "A5", f"another prompt under the id {what}", lambda: table.accept(taken, 0.0)
 
