@@ -64,7 +64,6 @@ def another_canceled_run_has_not_ended(session: AnySession, *_: object) -> bool:
 def enqueue(session: AnySession, run: AnyRun, now: float) -> None:
     """Give the run its place at the end of the line."""
     session.newest = run.seq
-    run.session = session
     run.state = RunState.ACCEPTED
     run.accepted_at = now
     session.line.append(run)

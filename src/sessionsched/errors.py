@@ -118,15 +118,17 @@ class RunSuspended(RunNotCompleted):
 
 
 class IllegalEvent(SessionSchedError):
-    """ROWS has no row for this event in this state; the session is as it was."""
+    """This can't happen to a session (or a run) in this state; it is as it was."""
 
-    def __init__(self, state: str, event: str, session_id: object = None) -> None:
-        super().__init__(
-            f"session {session_id!r} is {state}: {event!r} can't happen there",
-            session_id,
-        )
+    def __init__(
+        self, state: str, event: str, session_id: object = None, run_id: object = None
+    ) -> None:
+        run = "" if run_id is None else f"run {run_id!r} of "
+        text = f"{run}session {session_id!r} is {state!s}: {event!s} can't happen there"
+        super().__init__(text, session_id, run_id)
         self.state = state
         self.event = event
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.state, self.event, self.session_id), self.__dict__
+        about = (self.state, self.event, self.session_id, self.run_id)
+        return type(self), about, self.__dict__

@@ -70,7 +70,8 @@ class Session(Generic[PromptT, ResultT]):
     slots: Slots[Any]
     #: Equals what SENTENCES say about the fields below; only `fire` writes it.
     state: SessionState = SessionState.IDLE
-    #: Only rises, never above `newest`; whoever is in flight with `seq <= mark` is covered.
+    #: Only rises, never above `newest`; whoever is in flight with `seq <= mark` is covered. (A
+    #: follow-up that was taken goes with the run that took it, whatever its own seq.)
     mark: int = 0
     #: The greatest seq accepted here; only rises.
     newest: int = 0
@@ -86,19 +87,19 @@ class Session(Generic[PromptT, ResultT]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.session_id!r}: {self.state}, mark {self.mark}>"
 
-    def admit(self, when_busy: WhenBusy, max_waiting: int) -> None:
+    def admit(self, run: Run[PromptT, ResultT], max_waiting: int) -> None:
         """Say whether a prompt may come in. Changes nothing.
 
         Raises:
             SessionBusy: it would rather be refused than wait.
             LineFull: enough are waiting.
         """
-        if when_busy is WhenBusy.REJECT and self.state is not SessionState.IDLE:
+        if run.when_busy is WhenBusy.REJECT and self.state is not SessionState.IDLE:
             msg = f"session {self.session_id!r} is {self.state}; cancel it first, or wait in line"
-            raise SessionBusy(msg, self.session_id)
-        if self.line.length >= max_waiting and when_busy not in SUPERSEDING:
+            raise SessionBusy(msg, self.session_id, run.run_id)
+        if self.line.length >= max_waiting and run.when_busy not in SUPERSEDING:
             msg = f"session {self.session_id!r} has {max_waiting} runs waiting; try again later"
-            raise LineFull(msg, self.session_id)
+            raise LineFull(msg, self.session_id, run.run_id)
 
     def accept(self, run: Run[PromptT, ResultT], now: float, *, ready: bool) -> None:
         """Take in a run that was admitted and has its seq, covering what it supersedes."""
@@ -172,8 +173,8 @@ class Session(Generic[PromptT, ResultT]):
         if run is not self.active or (how is How.ABANDONED and run.cause is None):
             return ()
         ended = (run, *run.folded)
-        self.slots.give()
         fire(self, Event.FINISH, run, how, result, error, now)
+        self.slots.give()  # only now: whoever starts with this slot does so after this END
         self._advance(now)
         return ended
 
@@ -188,8 +189,11 @@ class Session(Generic[PromptT, ResultT]):
         return (run,)
 
     def fold(self, taker: Run[PromptT, ResultT], now: float) -> tuple[Run[PromptT, ResultT], ...]:
-        """The active run asks for follow-ups: gives the ready ones, in accept order."""
-        if taker is not self.active or taker.canceled or self.held:
+        """The active run asks for follow-ups: gives the ready ones, in accept order.
+
+        None while a drop is being recorded: what was said earlier is on record first (P1).
+        """
+        if taker is not self.active or taker.canceled or self.held or self.ending.length:
             return ()
         found = [run for run in self.line if run.follows_up and run.state is RunState.QUEUED]
         found.sort(key=lambda run: run.seq)

@@ -167,11 +167,9 @@ def fire(session: AnySession, event: Event, *args: object) -> None:
     Raises:
         IllegalEvent: ROWS has no row for it; the session is as it was.
     """
-    rows = HOT[event].get(session.state)
-    if rows is None:
-        raise IllegalEvent(session.state, event, session.session_id)
-    for when, act, target in rows:
+    for when, act, target in HOT[event].get(session.state, ()):
         if when is None or when(session, *args):
             act(session, *args)
             session.state = target
             return
+    raise IllegalEvent(session.state, event, session.session_id)

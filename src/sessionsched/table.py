@@ -138,21 +138,20 @@ class Table(Generic[PromptT, ResultT]):
     ) -> Run[PromptT, ResultT]:
         """Let it in, with id and seq; or raise; or give the run that was faster with that id."""
         if run.state is not RunState.NEW:
-            raise IllegalEvent(run.state, Event.ACCEPT, run.session_id)
+            raise IllegalEvent(run.state, Event.ACCEPT, run.session_id, run.run_id)
         if self._closed:
             msg = f"closing: no more prompts for session {run.session_id!r}"
             raise SchedulerClosed(msg, run.session_id, run.run_id)
-        record.admit(run.when_busy, self.limits.max_waiting)
-        if run.run_id:
-            known = self._runs.setdefault(run.run_id, run)
-            if known is not run:
-                return known
-            run.named = True
-            run.seq = self._next_seq()
-            return run
+        record.admit(run, self.limits.max_waiting)
+        # Complete before anybody can find it: who does, waits for this session's lock.
         run.seq = self._next_seq()
-        run.run_id = f"run-{run.seq}"
-        while self._runs.setdefault(run.run_id, run) is not run:
+        run.named = run.run_id != ""
+        run.run_id = run.run_id or f"run-{run.seq}"
+        run.session = record
+        while (known := self._runs.setdefault(run.run_id, run)) is not run:
+            if run.named:
+                run.seq, run.named, run.session = 0, False, None
+                return known
             run.run_id += "'"  # somebody named theirs like that
         return run
 
@@ -311,7 +310,9 @@ class Table(Generic[PromptT, ResultT]):
 
     def snapshot(self) -> Snapshot[PromptT, ResultT]:
         """Say how every session stands that has something in flight."""
-        return Snapshot(tuple(self._ask_each(lambda it: it.view())), self._closed)
+        views = self._ask_each(lambda it: it.view())
+        busy = tuple(view for view in views if view.state is not SessionState.IDLE)
+        return Snapshot(busy, self._closed)
 
     @property
     def closed(self) -> bool:
@@ -380,7 +381,7 @@ class Table(Generic[PromptT, ResultT]):
 def _record_of(run: Run[PromptT, ResultT]) -> Record[PromptT, ResultT]:
     """Give the record that took the run. It may be retired: then the run has ended."""
     if run.session is None:
-        raise IllegalEvent(run.state, "anything but accept", run.session_id)
+        raise IllegalEvent(run.state, "anything but accept", run.session_id, run.run_id)
     return cast("Record[PromptT, ResultT]", run.session)
 
 

@@ -123,6 +123,7 @@ class History:
     calls: list[Call] = Factory(list)
     told: list[Told] = Factory(list)
     max_active: int | None = None
+    remembered: int = 0
 
     def named(self, name: str) -> list[Call]:
         return [call for call in self.calls if call.name == name]
@@ -144,7 +145,6 @@ class History:
         return [(call.run, call) for call in over if call.run and call.answer]
 
     def ended_by(self) -> dict[AnyRun, Call]:
-        """The report that ended each run, the folded ones too."""
         over = dict(self.reports())
         return over | {run: over[taker] for run, taker in self.takers().items() if taker in over}
 
@@ -191,17 +191,18 @@ def seqs_rise_in_accept_order(history: History) -> None:
 
 
 def an_id_is_one_run(history: History) -> None:
-    """A5: an id may be used anew only when its run has ended (and was forgotten)."""
+    """A5: an id may be used anew only when its run has ended and may be forgotten."""
+    forgetful = sum(call.answer.named for call in history.accepting()) > history.remembered
     for call in history.named("accept"):
         if isinstance(call.answer, Run) and (run := call.run) is not None:
             given = (call.answer.run_id, call.answer.session_id, call.answer.prompt)
             assert (run.run_id, run.session_id, run.prompt) == given, f"{given} for {run}"
-    in_flight: dict[str, AnyRun] = {}
+    known: dict[str, AnyRun] = {}
     for told in history.told:
-        run = in_flight.setdefault(told.run.run_id, told.run)
+        run = known.setdefault(told.run.run_id, told.run)
         assert run is told.run, f"{told.run} while {run} has that id"
-        if told.effect is Effect.END:
-            del in_flight[run.run_id]
+        if told.effect is Effect.END and forgetful:
+            del known[run.run_id]
 
 
 def what_was_refused_left_no_trace(history: History) -> None:
@@ -368,8 +369,7 @@ def superseding_is_one_step(history: History) -> None:
             accepted = by.effect is Effect.ACCEPTED and by.run.when_busy in SUPERSEDES
             assert accepted, f"{told.run} was superseded; then {by}"
         if told.effect is Effect.ACCEPTED and told.run.when_busy in SUPERSEDES:
-            takes_over = told.run.when_busy is WhenBusy.INTERRUPT
-            spared = flight.uncovered if takes_over else flight.line
+            spared = flight.line if told.run.when_busy is WhenBusy.LATEST else flight.uncovered
             assert not spared, f"{told.run} has not covered {spared}"
 
 
@@ -391,9 +391,12 @@ def follow_ups_end_with_their_taker(history: History) -> None:
 
 
 def slots_are_kept(history: History) -> None:
-    """Never more handlers at work than slots: from START until one is reported over."""
-    over = history.ended_by()
-    starts = [told for told in history.told if told.effect is Effect.START]
-    steps = [(it.tick, 1) for it in starts] + [(over[it.run].began, -1) for it in starts]
-    most = max(itertools.accumulate(step for _, step in sorted(steps)), default=0)
-    assert most <= (history.max_active or most), f"{most} were active at once"
+    """Never more runs between their START and their END than there are slots."""
+    active: set[AnyRun] = set()
+    for told in history.told:
+        if told.effect is Effect.START:
+            active.add(told.run)
+        if told.effect is Effect.END:
+            active.discard(told.run)
+        most = history.max_active or len(active)
+        assert len(active) <= most, f"{len(active)} were active at once"

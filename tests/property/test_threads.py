@@ -74,7 +74,7 @@ class Hammer:
 
     def __init__(self, limits: Limits, steps: int, seed: int = 0) -> None:
         self.table = SeenTable(limits)
-        self.history = History(max_active=limits.max_active)
+        self.history = History(max_active=limits.max_active, remembered=limits.remembered)
         self.tick = itertools.count(1).__next__
         self.steps, self.seed = steps, seed
         self.performing = threading.Lock()
@@ -140,6 +140,7 @@ class Hammer:
             ]
             if self.lately:
                 run = rng.choice(self.lately)
+                run = self.table.run(run.run_id) or run  # found by its id, as people do
                 what += [("cancel", run.session_id, how | {"up_to": run.seq})]
                 what += [("cancel_run", run, how), ("promote", run, {})]
             name, about, how = rng.choice(what)
@@ -348,7 +349,7 @@ BAD: Final[list[tuple[Callable[[History], None], str, Callable[[list[AnyRun]], H
     (sentence.every_run_ends_once, "ends too many", lambda r: tell(r, "a1 s1 e1 e1")),
     (sentence.every_run_ends_once, "not told", lambda r: tell(r, "", Call("accept", r[1], r[1]))),
     (sentence.every_run_ends_once, "too many", lambda r: tell(r, "a1 e1", Call("settle", r[1], True))),
-    (sentence.an_id_is_one_run, "has that id", lambda r: tell(r, "a3 a4")),
+    (sentence.an_id_is_one_run, "has that id", lambda r: tell(r, "a3 s3 e3 a4")),
     (sentence.an_id_is_one_run, "for <Run r2", lambda r: tell(r, "a1", Call("accept", r[2], r[1]))),
     (sentence.what_was_refused_left_no_trace, "refused", lambda r: tell(r, "", Call("accept", r[1], LineFull("")))),
     (sentence.a_close_loses_nothing, "accepted after", lambda r: tell(r, "a1", Call("close", "", (), 1, 2))),

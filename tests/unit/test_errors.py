@@ -99,7 +99,7 @@ def test_an_illegal_event_names_the_state_the_event_and_the_session() -> None:
     error = IllegalEvent("idle", "finish", "chat-1")
     assert (error.state, error.event) == ("idle", "finish")
     assert (error.session_id, error.run_id) == ("chat-1", None)
-    assert str(error) == "session 'chat-1' is idle: 'finish' can't happen there"
+    assert str(error) == "session 'chat-1' is idle: finish can't happen there"
 
 
 @pytest.mark.parametrize("kind", ERRORS)

@@ -14,7 +14,7 @@ from transitions import MachineError
 
 import sessionsched.machine
 import sessionsched.rows
-from sessionsched import Event, IllegalEvent, Run, SessionState
+from sessionsched import Event, IllegalEvent, Run, RunState, SessionState
 from sessionsched.machine import Session
 from sessionsched.model import LIFE
 from sessionsched.rows import HOT, MACHINE, ROWS, SENTENCES, Row, compile_table, declare, fire
@@ -255,3 +255,22 @@ def test_the_machine_imports_neither_locks_nor_clocks_nor_loops() -> None:
 def test_reprs_are_short() -> None:
     session: Session[str, str] = Session("chat", [], NO_LIMIT)
     assert repr(session) == "<Session 'chat': idle, mark 0>"
+
+
+def test_where_no_guard_holds_the_event_is_illegal_and_not_passed_over_as_by_the_stock_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guarded = [Row(row.source, row.event, row.target, row.do, "", _never) for row in ROWS]
+    stock = declare(guarded)
+    monkeypatch.setattr(sessionsched.rows, "HOT", compile_table(stock))
+    effects: list[object] = []
+    session: Session[str, str] = Session("chat", effects, NO_LIMIT)
+    run: Run[str, str] = Run("chat", "hello")
+    with pytest.raises(IllegalEvent):
+        fire(session, Event.ACCEPT, run, 0.0)
+    assert stock.events["accept"].trigger(session, session, run, 0.0) is False
+    assert (session.state, effects, run.state) == (SessionState.IDLE, [], RunState.NEW)
+
+
+def _never(*_: Any) -> bool:
+    return False

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from driving import Driver, elsewhere, overtake
 
-import sessionsched.rows
 from sessionsched import (
     CancelReceipt,
     Cause,
     DuplicateRun,
-    Event,
     How,
     IllegalEvent,
     Limits,
@@ -23,9 +21,6 @@ from sessionsched import (
     Table,
     WhenBusy,
 )
-from sessionsched.machine import Session
-from sessionsched.rows import ROWS, Row, compile_table, declare, fire
-from sessionsched.slots import NO_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,8 +196,30 @@ def test_of_two_sessions_that_name_their_runs_alike_in_one_moment_one_is_refused
     with pytest.raises(DuplicateRun):
         driver.submit("slower", "hello", run_id=name)
     assert driver.table.run("r") is faster[0]
-    assert driver.news() == [("accepted", 1), ("start", 1)]
+    seq = faster[0].seq
+    assert driver.news() == [("accepted", seq), ("start", seq)]
     assert list(driver.table._sessions) == ["faster"]
+
+
+class Shown(dict[str, Run[str, str]]):
+    """An index of runs that notes how complete each is when others can find it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.complete: list[bool] = []
+
+    def setdefault(self, run_id: str, run: Any = None) -> Any:
+        self.complete.append(bool(run.seq and run.session and run.run_id == run_id))
+        return super().setdefault(run_id, run)
+
+
+@pytest.mark.contract("A3", "R4")
+@pytest.mark.parametrize("run_id", ["", "mine"])
+def test_a_run_can_be_canceled_by_whoever_can_find_it(run_id: str) -> None:
+    driver = Driver()
+    shown = driver.table._runs = Shown()
+    driver.submit("chat", "hello", run_id=run_id)
+    assert shown.complete == [True]
 
 
 # --- names that the table gives ---
@@ -374,19 +391,7 @@ def test_a_driver_that_finishes_or_settles_the_wrong_run_is_told_so_and_changes_
     assert driver.facts() == before
 
 
-def test_where_no_guard_holds_the_hot_table_does_nothing_as_the_stock_machine_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    guarded = [Row(row.source, row.event, row.target, row.do, "", _never) for row in ROWS]
-    stock = declare(guarded)
-    monkeypatch.setattr(sessionsched.rows, "HOT", compile_table(stock))
-    effects: list[object] = []
-    session: Session[str, str] = Session("chat", effects, NO_LIMIT)
-    run: Run[str, str] = Run("chat", "hello")
-    fire(session, Event.ACCEPT, run, 0.0)
-    assert stock.events["accept"].trigger(session, session, run, 0.0) is False
-    assert (session.state, effects, run.state) == (SessionState.IDLE, [], RunState.NEW)
-
-
-def _never(*_: Any) -> bool:
-    return False
+def test_a_snapshot_leaves_out_a_session_that_is_only_being_looked_into() -> None:
+    driver = Driver()
+    driver.table._find_or_make("somebody is about to accept here")
+    assert driver.table.snapshot().sessions == ()

@@ -358,3 +358,15 @@ def test_a_cancel_that_covers_nothing_holds_nothing_and_none_ends_a_hold() -> No
     assert not driver.cancel("chat", up_to=0, hold=True).held
     assert driver.cancel("chat", up_to=1, hold=True).held
     assert driver.cancel("chat").held
+
+
+@pytest.mark.contract("P1", "F1")
+def test_no_follow_up_is_taken_while_the_drop_of_an_earlier_prompt_is_being_recorded() -> None:
+    driver = Driver()
+    active = driver.submit("chat", "active")
+    dropped = driver.submit("chat", "dropped")
+    later = driver.submit("chat", "later", when_busy=WhenBusy.FOLD)
+    driver.cancel_run(dropped)
+    assert driver.fold(active) == ()
+    driver.settle(dropped)
+    assert driver.fold(active) == (later,)

@@ -200,7 +200,9 @@ class Naive:
     def fold(self, taker: int) -> list[int]:
         """The active run asks for follow-ups."""
         session = self.owner(taker)
-        if taker != session.active or taker in session.cause or session.held:
+        if taker != session.active or taker in session.cause:
+            return []
+        if session.held or session.dropped:
             return []
         found = sorted(set(session.line) & session.ready & session.follow_ups)
         for seq in found:
