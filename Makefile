@@ -9,7 +9,7 @@ READY  := $(VENV)/.ready
 .PHONY: help demo test check diagram verify test-all format clean
 
 help:          ## what can be made
-	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## /|/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

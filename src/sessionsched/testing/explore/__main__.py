@@ -22,7 +22,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.plan:
         reports = _in_parallel(PLANS[args.plan])
     else:
-        reports = [explore(_config(args), _show_progress if sys.stderr.isatty() else None)]
+        reports = [_explore_with_progress(_config(args))]
         _print(str(reports[0]))
     found = [report for report in reports if not report.ok]
     return 1 if found else 0
@@ -87,8 +87,17 @@ def _config(args: argparse.Namespace) -> Config:
     return Config(args.prompts, args.cancels, args.holds, args.promotes, **options)
 
 
+def _explore_with_progress(config: Config) -> Report:
+    if not sys.stderr.isatty():
+        return explore(config)
+    report = explore(config, _show_progress)
+    sys.stderr.write("\r\033[K")
+    return report
+
+
 def _show_progress(report: Report) -> None:
     sys.stderr.write(f"\r{report.states:,} states, {report.seconds:.0f} s")
+    sys.stderr.flush()
 
 
 def _print(text: str) -> None:
