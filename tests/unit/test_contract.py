@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 #: Sentences that can't be said without a driver, by the module that must come first.
 WAITING = {
-    "aio": {"A6", "A7", "X8", "T3", "T5", "T6", "P2", "S1", "S7", "S8"},
+    "aio": {"A6", "A7", "X8", "T3", "T5", "T6", "P1", "P2", "S1", "S7", "S8"},
 }
 
 

@@ -360,7 +360,7 @@ def test_a_cancel_that_covers_nothing_holds_nothing_and_none_ends_a_hold() -> No
     assert driver.cancel("chat").held
 
 
-@pytest.mark.contract("P1", "F1")
+@pytest.mark.contract("F1")
 def test_no_follow_up_is_taken_while_the_drop_of_an_earlier_prompt_is_being_recorded() -> None:
     driver = Driver()
     active = driver.submit("chat", "active")
