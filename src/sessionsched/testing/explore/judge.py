@@ -13,7 +13,7 @@ from attrs import define
 
 from sessionsched.model import Effect
 from sessionsched.rows import SENTENCES
-from sessionsched.testing.explore.situation import EFFECTS, runs_of
+from sessionsched.testing.explore.situation import runs_of
 
 if TYPE_CHECKING:
     from sessionsched.machine import Session
@@ -211,7 +211,7 @@ def _the_handler_will_hear(it: Frozen, session: FrozenSession) -> None:
     active = session.active
     if active is None or not active.cause or active.seq in it.told:
         return
-    if (EFFECTS.index(Effect.INTERRUPT), active.seq, session.name) not in it.pending:
+    if (Effect.INTERRUPT, active.seq, session.name) not in it.pending:
         raise Violation("X8", f"{{{active.seq}}} is covered, and its handler never hears of it")
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 STATES: Final = tuple(SessionState)
 CAUSES: Final = (None, *Cause)
 CODES: Final = {cause: code for code, cause in enumerate(CAUSES)}
-EFFECTS: Final = tuple(Effect)
-POLICIES: Final = tuple(WhenBusy)
 #: Announcements order nothing, so that they are never late to anything.
 ORDERS: Final = frozenset({Effect.START, Effect.INTERRUPT, Effect.DROP, Effect.END})
 
@@ -78,7 +76,7 @@ class Frozen(NamedTuple):
     asking: tuple[str, ...]
     closing: int
     #: Orders that were given and not carried out yet: (effect, seq, session).
-    pending: tuple[tuple[int, int, str], ...]
+    pending: tuple[tuple[Effect, int, str], ...]
     #: Seqs whose handler was begun, was told to stop, and whose drop is being recorded.
     begun: tuple[int, ...]
     told: tuple[int, ...]

@@ -10,7 +10,6 @@ from sessionsched.testing.explore.judge import Step, Violation, judge
 from sessionsched.testing.explore.situation import (
     CAUSES,
     CODES,
-    EFFECTS,
     ORDERS,
     Frozen,
     FrozenRun,
@@ -70,9 +69,7 @@ def _settle_down(
     pending = before.pending
     if world.config.lag:
         pending += tuple(
-            (EFFECTS.index(out[0]), out[1], world.runs[out[1]].session_id)
-            for out in effects
-            if out[0] in ORDERS
+            (out[0], out[1], world.runs[out[1]].session_id) for out in effects if out[0] in ORDERS
         )
     sessions, new = normal(after, [seq for _, seq, _ in pending])
     ended = {seq for seq in world.runs if world.runs[seq].state is RunState.ENDED}
@@ -95,10 +92,10 @@ def deliver(before: Frozen) -> Frozen:
     Raises:
         Violation: it comes at a time at which it can't be carried out.
     """
-    (code, seq, name), *rest = before.pending
-    effect, after = EFFECTS[code], before._replace(pending=tuple(rest))
+    (effect, seq, name), *rest = before.pending
+    after = before._replace(pending=tuple(rest))
     if effect is Effect.START:
-        late = [old for code, old, of in rest if EFFECTS[code] is Effect.END and of == name]
+        late = [old for order, old, of in rest if order is Effect.END and of == name]
         if any(old < seq for old in late):
             raise Violation("T2", f"{{{seq}}} begins before the end of {{{late[0]}}} is announced")
         return after._replace(begun=(*before.begun, seq))

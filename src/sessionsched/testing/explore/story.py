@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from sessionsched.testing.explore.judge import Violation
-from sessionsched.testing.explore.situation import EFFECTS, NOTHING, mentioned
+from sessionsched.testing.explore.situation import NOTHING, mentioned
 from sessionsched.testing.explore.step import take
 from sessionsched.testing.explore.world import World
 
@@ -59,8 +59,8 @@ def _in_words(  # noqa: PLR0911 - one line for each verb
         case ("settle", seq):
             return f"the drop of {_prompt(seq, names)} is recorded"
         case ("deliver",):
-            code, seq, _ = at.pending[0]
-            return f"(the order to {EFFECTS[code]} {_prompt(seq, names)} is carried out)"
+            effect, seq, _ = at.pending[0]
+            return f"(the order to {effect} {_prompt(seq, names)} is carried out)"
         case (verb, int(seq), *_):
             return f"{verb} {_prompt(seq, names)}"
     return " ".join(str(part) for part in action)

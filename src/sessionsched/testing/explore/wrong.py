@@ -29,12 +29,11 @@ __all__ = ["make_wrong_calls"]
 
 
 def make_wrong_calls(world: World, situation: Frozen) -> int:
-    """Make every wrong call there is in a situation; count them.
+    """Make every wrong call there is in the situation that the world has loaded; count them.
 
     Raises:
         Violation: one of them did something.
     """
-    world.load(situation)
     before = world.sessions(), world.asking()
     refused = [_is_refused(call) for _, _, call in wrong_calls(world)]
     if not all(refused) or (world.sessions(), world.asking()) != before or world.effects():
