@@ -1,5 +1,6 @@
 """sessionsched: an in-process session scheduler, modelled as an explicit state machine."""
 
+from sessionsched.aio import RunHandle, Scheduler, Subscription, Ticket, Turn
 from sessionsched.errors import (
     DuplicateRun,
     IllegalEvent,
@@ -13,10 +14,26 @@ from sessionsched.errors import (
     SchedulerClosed,
     SessionBusy,
     SessionSchedError,
+    WouldDeadlock,
+    WrongLoop,
 )
+from sessionsched.events import (
+    Gap,
+    RunAccepted,
+    RunCanceling,
+    RunEnded,
+    RunEvent,
+    RunFolded,
+    RunProgress,
+    RunQueued,
+    RunStarted,
+    RunStuck,
+)
+from sessionsched.explain import Explanation, Why
 from sessionsched.model import (
     CancelReceipt,
     Cause,
+    CloseReport,
     Effect,
     Event,
     How,
@@ -32,13 +49,24 @@ from sessionsched.model import (
     WhenBusy,
 )
 from sessionsched.table import Table
+from sessionsched.threads import (
+    ThreadHandle,
+    ThreadRun,
+    ThreadScheduler,
+    ThreadSubscription,
+    ThreadTicket,
+    ThreadTurn,
+)
 
 __all__ = [
     "CancelReceipt",
     "Cause",
+    "CloseReport",
     "DuplicateRun",
     "Effect",
     "Event",
+    "Explanation",
+    "Gap",
     "How",
     "IllegalEvent",
     "InvalidOption",
@@ -48,10 +76,21 @@ __all__ = [
     "Outcome",
     "Refused",
     "Run",
+    "RunAccepted",
     "RunCanceled",
+    "RunCanceling",
+    "RunEnded",
+    "RunEvent",
+    "RunFolded",
+    "RunHandle",
     "RunNotCompleted",
+    "RunProgress",
+    "RunQueued",
+    "RunStarted",
     "RunState",
+    "RunStuck",
     "RunSuspended",
+    "Scheduler",
     "SchedulerClosed",
     "Scope",
     "SessionBusy",
@@ -60,6 +99,18 @@ __all__ = [
     "SessionView",
     "Snapshot",
     "Status",
+    "Subscription",
     "Table",
+    "ThreadHandle",
+    "ThreadRun",
+    "ThreadScheduler",
+    "ThreadSubscription",
+    "ThreadTicket",
+    "ThreadTurn",
+    "Ticket",
+    "Turn",
     "WhenBusy",
+    "Why",
+    "WouldDeadlock",
+    "WrongLoop",
 ]

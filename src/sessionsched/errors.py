@@ -7,10 +7,12 @@ SessionSchedError
 │   ├── SessionBusy        REJECT was asked for and something is in flight
 │   ├── LineFull           `Limits.max_waiting` runs wait already
 │   ├── DuplicateRun       the run id belongs to another prompt or session
-│   └── SchedulerClosed    closing, or closed
+│   └── SchedulerClosed    not open yet, closing, or closed
 ├── RunNotCompleted      how a run ended, for whoever waits for its value
 │   ├── RunCanceled        somebody asked for it
 │   └── RunSuspended       shutdown, or a task canceled from outside: worth resuming
+├── WouldDeadlock        a programming error: who waits for itself waits for ever
+├── WrongLoop            a programming error: awaited on another event loop
 └── IllegalEvent         a programming error: ROWS has no row for it
 
 Every error carries what it is about as attributes; the text is for people.
@@ -36,6 +38,8 @@ __all__ = [
     "SchedulerClosed",
     "SessionBusy",
     "SessionSchedError",
+    "WouldDeadlock",
+    "WrongLoop",
 ]
 
 
@@ -87,7 +91,7 @@ class DuplicateRun(Refused):
 
 
 class SchedulerClosed(Refused):
-    """The scheduler is closing or closed and takes no more prompts."""
+    """The scheduler is not open yet, closing or closed, and takes no prompts."""
 
 
 class RunNotCompleted(SessionSchedError):
@@ -99,14 +103,13 @@ class RunNotCompleted(SessionSchedError):
         session_id: object = None,
         run_id: object = None,
         outcome: Outcome[Any] | None = None,
+        cause: Cause | None = None,
     ) -> None:
         super().__init__(message, session_id, run_id)
+        #: None inside of the run itself, which has not ended yet.
         self.outcome = outcome
-
-    @property
-    def cause(self) -> Cause | None:
-        """Why it did not complete, or None where no outcome was given."""
-        return None if self.outcome is None else self.outcome.cause
+        #: Why it did not complete; None when it failed by itself.
+        self.cause = cause if outcome is None else outcome.cause
 
 
 class RunCanceled(RunNotCompleted):
@@ -115,6 +118,14 @@ class RunCanceled(RunNotCompleted):
 
 class RunSuspended(RunNotCompleted):
     """The scheduler shut down, or the run's task was canceled from outside."""
+
+
+class WouldDeadlock(SessionSchedError, RuntimeError):
+    """A run waits for something that can't happen before that very run is over."""
+
+
+class WrongLoop(SessionSchedError, RuntimeError):
+    """A scheduler belongs to one event loop; it is waited for there, and nowhere else."""
 
 
 class IllegalEvent(SessionSchedError):

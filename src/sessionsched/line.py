@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic
 
 from attrs import define
 
-from sessionsched.model import PromptT, ResultT
+from sessionsched.model import PromptT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,12 +25,12 @@ __all__ = ["Line"]
 
 
 @define(eq=False, weakref_slot=False, repr=False)
-class Line(Generic[PromptT, ResultT]):
+class Line(Generic[PromptT]):
     """Runs in the order in which they will leave."""
 
     #: None together with `last`, and exactly while `length` is 0.
-    first: Run[PromptT, ResultT] | None = None
-    last: Run[PromptT, ResultT] | None = None
+    first: Run[PromptT] | None = None
+    last: Run[PromptT] | None = None
     #: How many runs can be reached from `first`.
     length: int = 0
 
@@ -40,14 +40,14 @@ class Line(Generic[PromptT, ResultT]):
     def __len__(self) -> int:
         return self.length
 
-    def __iter__(self) -> Iterator[Run[PromptT, ResultT]]:
+    def __iter__(self) -> Iterator[Run[PromptT]]:
         run = self.first
         while run is not None:
             after = run.next  # the caller may remove the run that it was given
             yield run
             run = after
 
-    def append(self, run: Run[PromptT, ResultT]) -> None:
+    def append(self, run: Run[PromptT]) -> None:
         """Put a run at the end."""
         last = self.last
         if last is None:
@@ -58,7 +58,17 @@ class Line(Generic[PromptT, ResultT]):
         self.last = run
         self.length += 1
 
-    def remove(self, run: Run[PromptT, ResultT]) -> None:
+    def take_first(self) -> None:
+        """Take out the run that is first."""
+        run = self.first
+        self.first = after = run.next  # type: ignore[union-attr]  # there is one
+        if after is None:
+            self.last = None
+        else:
+            after.prev = run.next = None  # type: ignore[union-attr]
+        self.length -= 1
+
+    def remove(self, run: Run[PromptT]) -> None:
         """Take a run out, wherever it stands."""
         before, after = run.prev, run.next
         if before is None:
@@ -73,10 +83,10 @@ class Line(Generic[PromptT, ResultT]):
         run.prev = run.next = None
         self.length -= 1
 
-    def promote(self, run: Run[PromptT, ResultT]) -> None:
+    def promote(self, run: Run[PromptT]) -> None:
         """Move a run of this line to the front."""
         self.remove(run)
-        run.promoted = True
+        run.own.promoted = True
         run.next = self.first
         if run.next is None:
             self.last = run
@@ -85,7 +95,7 @@ class Line(Generic[PromptT, ResultT]):
         self.first = run
         self.length += 1
 
-    def up_to(self, fence: int) -> list[Run[PromptT, ResultT]]:
+    def up_to(self, fence: int) -> list[Run[PromptT]]:
         """Give the runs with `seq <= fence`, in line order.
 
         Looks at the promoted ones, at those it gives and at one more.

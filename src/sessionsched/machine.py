@@ -14,7 +14,7 @@ docs/state-diagram.md is printed from ROWS; after a change there, run `make diag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from attrs import Factory, define
 
@@ -22,13 +22,13 @@ from sessionsched.actions import set_cause
 from sessionsched.errors import LineFull, SessionBusy
 from sessionsched.line import Line
 from sessionsched.model import (
+    PLAIN,
     CancelReceipt,
     Cause,
     Effect,
     Event,
     How,
     PromptT,
-    ResultT,
     RunState,
     Scope,
     SessionState,
@@ -48,10 +48,30 @@ if TYPE_CHECKING:
     class Outbox(Protocol):
         """Where effects go: anything that keeps them in order."""
 
-        def append(self, effect: tuple[Effect, Run[Any, Any], float], /) -> None: ...
+        #: Whether anybody is there for effects that are only there to be announced.
+        loud: bool
+
+        def append(self, effect: tuple[Effect, Run[Any], float], /) -> None: ...
 
 
 __all__ = ["HOT", "MACHINE", "ROWS", "SENTENCES", "Row", "Session", "fire"]
+
+# Members as globals: on Python 3.11 a look into the class costs more than a call.
+_ON_ACCEPT: Final = Event.ACCEPT
+_ON_START: Final = Event.START
+_ON_CANCEL: Final = Event.CANCEL
+_ON_FINISH: Final = Event.FINISH
+_ON_SETTLE: Final = Event.SETTLE
+_ON_FOLD: Final = Event.FOLD
+_WHEN_QUEUE: Final = WhenBusy.QUEUE
+_WHEN_REJECT: Final = WhenBusy.REJECT
+_SESSION_IDLE: Final = SessionState.IDLE
+_RUN_ACCEPTED: Final = RunState.ACCEPTED
+_RUN_QUEUED: Final = RunState.QUEUED
+_EFFECT_QUEUED: Final = Effect.QUEUED
+_RUN_ENDING: Final = RunState.ENDING
+_HOW_ABANDONED: Final = How.ABANDONED
+_SESSION_ACCEPTED: Final = SessionState.ACCEPTED
 
 
 #: Prompts that cover others as they come in, and which.
@@ -62,12 +82,13 @@ SUPERSEDING: Final[Mapping[WhenBusy, Scope]] = {
 
 
 @define(eq=False, weakref_slot=False, repr=False)
-class Session(Generic[PromptT, ResultT]):
+class Session(Generic[PromptT]):
     """One conversation. Whoever calls a method holds this session's lock."""
 
     session_id: str
     outbox: Outbox
-    slots: Slots[Any]
+    #: None: no limit to how many are active.
+    slots: Slots[Any] | None
     #: Equals what SENTENCES say about the fields below; only `fire` writes it.
     state: SessionState = SessionState.IDLE
     #: Only rises, never above `newest`; whoever is in flight with `seq <= mark` is covered. (A
@@ -76,53 +97,60 @@ class Session(Generic[PromptT, ResultT]):
     #: The greatest seq accepted here; only rises.
     newest: int = 0
     #: The one run whose handler has been started and is not over; holds a slot.
-    active: Run[PromptT, ResultT] | None = None
+    active: Run[PromptT] | None = None
     #: Accepted, neither started nor covered: exactly the runs in state ACCEPTED or QUEUED.
-    line: Line[PromptT, ResultT] = Factory(Line)
+    line: Line[PromptT] = Factory(Line)
     #: Covered while they waited, and not settled: exactly the runs in state ENDING.
-    ending: Line[PromptT, ResultT] = Factory(Line)
+    ending: Line[PromptT] = Factory(Line)
     #: Nothing leaves the line but by a cancel. Ends with the session's falling idle.
     held: bool = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.session_id!r}: {self.state}, mark {self.mark}>"
 
-    def admit(self, run: Run[PromptT, ResultT], max_waiting: int) -> None:
+    def admit(self, run: Run[PromptT], max_waiting: int) -> None:
         """Say whether a prompt may come in. Changes nothing.
 
         Raises:
             SessionBusy: it would rather be refused than wait.
             LineFull: enough are waiting.
         """
-        if run.when_busy is WhenBusy.REJECT and self.state is not SessionState.IDLE:
+        if run.when_busy is _WHEN_REJECT and self.state is not _SESSION_IDLE:
             msg = f"session {self.session_id!r} is {self.state}; cancel it first, or wait in line"
             raise SessionBusy(msg, self.session_id, run.run_id)
         if self.line.length >= max_waiting and run.when_busy not in SUPERSEDING:
             msg = f"session {self.session_id!r} has {max_waiting} runs waiting; try again later"
             raise LineFull(msg, self.session_id, run.run_id)
 
-    def accept(self, run: Run[PromptT, ResultT], now: float, *, ready: bool) -> None:
+    def accept(self, run: Run[PromptT], now: float, *, ready: bool) -> None:
         """Take in a run that was admitted and has its seq, covering what it supersedes."""
-        scope = SUPERSEDING.get(run.when_busy)
-        if scope is not None:
-            self.cancel(scope, None, Cause.SUPERSEDED, now, hold=False)
-        fire(self, Event.ACCEPT, run, now)
+        if run.when_busy is not _WHEN_QUEUE and run.when_busy in SUPERSEDING:
+            self.cancel(SUPERSEDING[run.when_busy], None, Cause.SUPERSEDED, now, hold=False)
+        fire(self, _ON_ACCEPT, run, now)
         if ready:
-            self.ready(run, now)
+            self._is_ready(run, now)
 
-    def ready(self, run: Run[PromptT, ResultT], now: float) -> bool:
+    def ready(self, run: Run[PromptT], now: float) -> bool:
         """Its owner has prepared it: it may start when its turn comes."""
-        if run.state is not RunState.ACCEPTED:
+        if run.state is not _RUN_ACCEPTED:
             return False
-        run.state = RunState.QUEUED
-        self._advance(now)
-        if run.waiting:
-            self.outbox.append((Effect.QUEUED, run, now))
+        self._is_ready(run, now)
         return True
+
+    def _is_ready(self, run: Run[PromptT], now: float) -> None:
+        run.state = _RUN_QUEUED
+        self._advance(now)
+        if run.state is not _RUN_QUEUED:
+            return  # it has started
+        # Behind an ACCEPTED that is still on its way it must not be told before that.
+        if self.outbox.loud or run.rare is not PLAIN or run.seen is None:
+            self.outbox.append((_EFFECT_QUEUED, run, now))
+        else:
+            run.seen = _EFFECT_QUEUED  # nobody would notice
 
     def cancel(
         self, scope: Scope, up_to: int | None, cause: Cause, now: float, *, hold: bool
-    ) -> CancelReceipt[PromptT, ResultT]:
+    ) -> CancelReceipt[PromptT]:
         """Cover every run in scope that is at or below the fence, and keep the rest."""
         fence = self.newest if up_to is None else min(up_to, self.newest)
         active = None if scope is Scope.WAITING else self.active
@@ -138,75 +166,77 @@ class Session(Generic[PromptT, ResultT]):
         return receipt
 
     def cancel_run(
-        self, run: Run[PromptT, ResultT], scope: Scope, cause: Cause, now: float
-    ) -> CancelReceipt[PromptT, ResultT]:
+        self, run: Run[PromptT], scope: Scope, cause: Cause, now: float
+    ) -> CancelReceipt[PromptT]:
         """Cover one run, if it is where `scope` looks, with the follow-ups that it took."""
         active = run if run is self.active and scope is not Scope.WAITING else None
         waiting = [run] if run.waiting and scope is not Scope.ACTIVE else []
-        ending = [run] if run.state is RunState.ENDING and scope is not Scope.ACTIVE else []
+        ending = [run] if run.state is _RUN_ENDING and scope is not Scope.ACTIVE else []
         receipt = self._cover(active, waiting, ending, cause, now)
         receipt.mark, receipt.held = self.mark, self.held
         return receipt
 
     def withdraw(
-        self, run: Run[PromptT, ResultT], failure: BaseException | None, now: float
+        self, run: Run[PromptT], failure: BaseException | None, cause: Cause, now: float
     ) -> bool:
         """Its owner gives it back before it was ready, or could not prepare it."""
-        if run.state is not RunState.ACCEPTED:
+        if run.state is not _RUN_ACCEPTED:
             return False
-        run.failure = failure
-        cause = Cause.WITHDRAWN if failure is None else Cause.UNPREPARED
+        if failure is not None:
+            run.own.failure, cause = failure, Cause.UNPREPARED
         return bool(self.cancel_run(run, Scope.WAITING, cause, now))
 
     def finish(
         self,
-        run: Run[PromptT, ResultT],
+        run: Run[PromptT],
         how: How,
-        result: ResultT | None,
+        result: object,
         error: BaseException | None,
         now: float,
-    ) -> tuple[Run[PromptT, ResultT], ...]:
+    ) -> tuple[Run[PromptT], ...]:
         """The active run's handler is over. Gives the runs that ended with it: () if not active.
 
         A run that nothing covers can't be abandoned: that is a wrong call too.
         """
-        if run is not self.active or (how is How.ABANDONED and run.cause is None):
+        if run is not self.active or (how is _HOW_ABANDONED and run.cause is None):
             return ()
-        ended = (run, *run.folded)
-        fire(self, Event.FINISH, run, how, result, error, now)
-        self.slots.give()  # only now: whoever starts with this slot does so after this END
+        folded = run.rare.folded
+        fire(self, _ON_FINISH, run, how, result, error, now)
+        if self.slots is not None:
+            self.slots.give()  # only now: whoever starts with this slot does so after this END
         self._advance(now)
-        return ended
+        return (run, *folded) if folded else (run,)
 
     def settle(
-        self, run: Run[PromptT, ResultT], error: BaseException | None, now: float
-    ) -> tuple[Run[PromptT, ResultT], ...]:
+        self, run: Run[PromptT], error: BaseException | None, now: float
+    ) -> tuple[Run[PromptT], ...]:
         """A dropped run has been recorded, or that failed. Gives the run: () if not ending."""
-        if run.state is not RunState.ENDING:
+        if run.state is not _RUN_ENDING:
             return ()
-        fire(self, Event.SETTLE, run, error, now)
+        fire(self, _ON_SETTLE, run, error, now)
         self._advance(now)
         return (run,)
 
-    def fold(self, taker: Run[PromptT, ResultT], now: float) -> tuple[Run[PromptT, ResultT], ...]:
+    def fold(self, taker: Run[PromptT], now: float) -> tuple[Run[PromptT], ...]:
         """The active run asks for follow-ups: gives the ready ones, in accept order.
 
         None while a drop is being recorded: what was said earlier is on record first (P1).
         """
         if taker is not self.active or taker.canceled or self.held or self.ending.length:
             return ()
-        found = [run for run in self.line if run.follows_up and run.state is RunState.QUEUED]
+        found = [run for run in self.line if run.follows_up and run.state is _RUN_QUEUED]
         found.sort(key=lambda run: run.seq)
         for run in found:
-            fire(self, Event.FOLD, taker, run, now)
+            fire(self, _ON_FOLD, taker, run, now)
         return tuple(found)
 
     def hold(self) -> bool:
         """Keep the line from moving, if there is anything in flight."""
-        if self.state is SessionState.IDLE or self.held:
+        if self.state is _SESSION_IDLE or self.held:
             return False
         self.held = True
-        self.slots.leave(self)
+        if self.slots is not None:
+            self.slots.leave(self)
         return True
 
     def resume(self, now: float) -> bool:
@@ -217,7 +247,7 @@ class Session(Generic[PromptT, ResultT]):
         self._advance(now)
         return True
 
-    def promote(self, run: Run[PromptT, ResultT], now: float) -> bool:
+    def promote(self, run: Run[PromptT], now: float) -> bool:
         """Move a waiting run to the front of the line."""
         if not run.waiting:
             return False
@@ -225,7 +255,7 @@ class Session(Generic[PromptT, ResultT]):
         self._advance(now)
         return True
 
-    def replace(self, run: Run[PromptT, ResultT], prompt: PromptT) -> bool:
+    def replace(self, run: Run[PromptT], prompt: PromptT) -> bool:
         """Change the prompt of a run that still waits."""
         if not run.waiting:
             return False
@@ -236,8 +266,8 @@ class Session(Generic[PromptT, ResultT]):
         """A slot has been taken for this session. False: it can't use it, give it to another."""
         if not self.startable:
             return False
-        self.slots.leave(self)
-        fire(self, Event.START, self.line.first, now)
+        cast("Slots[Any]", self.slots).leave(self)
+        fire(self, _ON_START, self.line.first, now)
         return True
 
     @property
@@ -245,13 +275,13 @@ class Session(Generic[PromptT, ResultT]):
         """Whether a slot is all that the first in line still needs."""
         first = self.line.first
         return (
-            self.state is SessionState.ACCEPTED
+            self.state is _SESSION_ACCEPTED
             and not self.held
             and first is not None
-            and first.state is RunState.QUEUED
+            and first.state is _RUN_QUEUED
         )
 
-    def view(self) -> SessionView[PromptT, ResultT]:
+    def view(self) -> SessionView[PromptT]:
         """Say how things stand."""
         return SessionView(
             self.session_id, self.state, self.mark, self.active,
@@ -260,28 +290,30 @@ class Session(Generic[PromptT, ResultT]):
 
     def _advance(self, now: float) -> None:
         """After any event: start what may start, so that nothing strands, however it went."""
-        if self.state is SessionState.IDLE:
+        if self.state is _SESSION_IDLE:
             self.held = False  # there is no line left to hold
-        if not self.startable:
-            self.slots.leave(self)
-        elif self.slots.take(self):
-            fire(self, Event.START, self.line.first, now)
+        slots = self.slots
+        if self.startable:
+            if slots is None or slots.take(self):
+                fire(self, _ON_START, self.line.first, now)
+        elif slots is not None:
+            slots.leave(self)
 
     def _cover(
         self,
-        active: Run[PromptT, ResultT] | None,
-        waiting: list[Run[PromptT, ResultT]],
-        ending: list[Run[PromptT, ResultT]],
+        active: Run[PromptT] | None,
+        waiting: list[Run[PromptT]],
+        ending: list[Run[PromptT]],
         cause: Cause,
         now: float,
-    ) -> CancelReceipt[PromptT, ResultT]:
+    ) -> CancelReceipt[PromptT]:
         """Cover what isn't yet, overrule a weaker cause where it is: cancel is one primitive."""
         if active is not None and not beats(cause, active.cause):
             active = None
         fresh = active if active is not None and active.cause is None else None
         overruled = [run for run in ending if beats(cause, run.cause)]
         if fresh is not None or waiting:
-            fire(self, Event.CANCEL, fresh, waiting, cause, now)
+            fire(self, _ON_CANCEL, fresh, waiting, cause, now)
             self._advance(now)  # nothing can start, but it may have asked for a slot
         if active is not None and active is not fresh:
             set_cause(active, cause)
@@ -290,13 +322,11 @@ class Session(Generic[PromptT, ResultT]):
         folded = () if active is None else active.folded
         return CancelReceipt(self.session_id, 0, active, folded, (*overruled, *waiting))
 
-    def _not_started(
-        self, fence: int
-    ) -> tuple[list[Run[PromptT, ResultT]], list[Run[PromptT, ResultT]]]:
+    def _not_started(self, fence: int) -> tuple[list[Run[PromptT]], list[Run[PromptT]]]:
         """What is at or below the fence: those that wait, and those that are ending."""
         return self.line.up_to(fence), [run for run in self.ending if run.seq <= fence]
 
-    def _uncovered(self) -> tuple[Run[PromptT, ResultT], ...]:
+    def _uncovered(self) -> tuple[Run[PromptT], ...]:
         active = self.active
         if active is None or active.canceled:
             return tuple(self.line)

@@ -8,18 +8,21 @@ Rule 2. Enumerations are strings, so that they log, compare and serialise as the
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from attrs import define, field, frozen
 
 from sessionsched.checks import at_least
 
 if TYPE_CHECKING:
-    from sessionsched.machine import Session
+    from types import TracebackType
+
+    from sessionsched.table import Record
 
 __all__ = [
     "CancelReceipt",
     "Cause",
+    "CloseReport",
     "Effect",
     "Event",
     "How",
@@ -60,6 +63,9 @@ class RunState(enum.StrEnum):
     ENDING = "ending"  #: covered while it waited; its drop is being recorded
     ENDED = "ended"  #: its one outcome is known
 
+
+#: How the id of a run begins that its caller has not named; its seq follows.
+MADE_UP: Final = "run-"
 
 #: The life of one run: (from, what happens, to). The explorer sees no other step.
 LIFE: Final = (
@@ -126,6 +132,7 @@ class How(enum.StrEnum):
     RETURNED = "returned"
     RAISED = "raised"
     STOPPED = "stopped"  #: its task was canceled, and not by the scheduler
+    SKIPPED = "skipped"  #: stopped before its first step: it has seen nothing of the prompt
     ABANDONED = "abandoned"  #: it goes on, and nobody waits for it any longer
 
 
@@ -188,15 +195,40 @@ class Outcome(Generic[ResultT]):
     ended_at: float
 
 
+@define(eq=False, weakref_slot=False)
+class _Rare(Generic[PromptT]):
+    """What most runs never have. A run that has none of it shares PLAIN with all others."""
+
+    #: It was moved to the front of the line on somebody's word.
+    promoted: bool = False
+    #: The run that took it as a follow-up, by id.
+    folded_into: str | None = None
+    #: Follow-ups that joined it, in the order in which they did; () once it ended.
+    folded: tuple[Run[PromptT], ...] = ()
+    #: Why it never became ready, when its preparation failed.
+    failure: BaseException | None = None
+    #: For its driver: what was agreed for it, where that is unusual.
+    terms: Any = None
+    #: For its driver: how often it was told to stop.
+    told: int = 0
+    #: For its driver: where its error was raised, once somebody was told of it.
+    trace: TracebackType | None = None
+
+
+#: Nothing out of the ordinary. Never written to: `Run.own` gives a run something of its own.
+PLAIN: Final[_Rare[Any]] = _Rare()
+
+
+# Small, because hosts keep many in line: what few runs need is in `rare`.
 @define(eq=False, weakref_slot=False, repr=False)
-class Run(Generic[PromptT, ResultT]):
+class Run(Generic[PromptT]):
     """One prompt's life, from accept to outcome."""
 
     session_id: str
     #: Opaque to the scheduler. Fixed once the run has started.
     prompt: PromptT
-    #: The caller's own name for it, or one made from the seq at accept.
-    run_id: str = ""
+    #: The caller's own name for it, who may submit it again: remembered for a while. Blank: none.
+    name: str = field(default="", alias="run_id")
     when_busy: WhenBusy = WhenBusy.QUEUE
     #: The accept sequence, and a fencing token for what the handler writes.
     #: 0 until accepted; then unique in the scheduler, and never changed.
@@ -206,30 +238,62 @@ class Run(Generic[PromptT, ResultT]):
     #: None while nothing covers the run; set at most twice (see `verdict.beats`).
     cause: Cause | None = field(default=None, init=False)
     #: None until `state` is ENDED; set once.
-    outcome: Outcome[ResultT] | None = field(default=None, init=False)
+    outcome: Outcome[Any] | None = field(default=None, init=False)
     accepted_at: float = field(default=0.0, init=False)
     #: None until its prompt reached a handler, by its own start or by a fold.
     started_at: float | None = field(default=None, init=False)
 
-    #: The session that took it: set by accept, kept for good.
-    session: Session[PromptT, ResultT] | None = field(default=None, init=False)
+    #: The record that took it: set by accept, kept for good. If that is retired, it has ended.
+    session: Record[PromptT] | None = field(default=None, init=False)
     #: Neighbours in the one line it stands in; both None outside of any line.
-    prev: Run[PromptT, ResultT] | None = field(default=None, init=False)
-    next: Run[PromptT, ResultT] | None = field(default=None, init=False)
-    #: Its id was given by the caller, who may submit it again: remembered for a while.
-    named: bool = field(default=False, init=False)
-    #: It was moved to the front of the line on somebody's word.
-    promoted: bool = field(default=False, init=False)
-    #: Follow-ups that joined it, in the order in which they did; () once it ended.
-    folded: tuple[Run[PromptT, ResultT], ...] = field(default=(), init=False)
-    #: Why it never became ready, when its preparation failed.
-    failure: BaseException | None = field(default=None, init=False)
+    prev: Run[PromptT] | None = field(default=None, init=False)
+    next: Run[PromptT] | None = field(default=None, init=False)
+    #: The last effect that was performed for it, or that nobody had to perform: what observers
+    #: have been told so far, or would have been.
+    seen: Effect | None = field(default=None, init=False)
+    #: PLAIN, or its own.
+    rare: _Rare[PromptT] = field(default=PLAIN, init=False)
+
+    @property
+    def run_id(self) -> str:
+        """The caller's own name for it, or else one made from its seq; blank until accepted."""
+        return self.name or (f"{MADE_UP}{self.seq}" if self.seq else "")
+
+    @property
+    def named(self) -> bool:
+        """Whether its id was given by the caller."""
+        return self.name != ""
+
+    @property
+    def promoted(self) -> bool:
+        """Whether it was moved to the front of the line on somebody's word."""
+        return self.rare.promoted
+
+    @property
+    def folded(self) -> tuple[Run[PromptT], ...]:
+        """The follow-ups that joined it, in the order in which they did; () once it ended."""
+        return self.rare.folded
+
+    @property
+    def folded_into(self) -> str | None:
+        """The run that took it as a follow-up, by id."""
+        return self.rare.folded_into
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why it never became ready, when its preparation failed."""
+        return self.rare.failure
+
+    @property
+    def own(self) -> _Rare[PromptT]:
+        """What is rare about it, to be written to."""
+        if self.rare is PLAIN:
+            self.rare = _Rare()
+        return self.rare
 
     def __repr__(self) -> str:
         covered = f", covered: {self.cause}" if self.cause else ""
-        return (
-            f"<{type(self).__name__} {self.run_id} of {self.session_id!r}: {self.state}{covered}>"
-        )
+        return f"<Run {self.run_id} of {self.session_id!r}: {self.state}{covered}>"
 
     @property
     def canceled(self) -> bool:
@@ -246,28 +310,40 @@ class Run(Generic[PromptT, ResultT]):
         """Whether it would rather join the active run than have a turn of its own."""
         return self.when_busy is WhenBusy.FOLD
 
+    def take_follow_ups(self) -> tuple[Run[PromptT], ...]:
+        """Let the follow-ups that wait join this run, and give them, in accept order.
+
+        For the handler to call at a step boundary: it answers for them from then on, and they end
+        with this run. Empty when there are none, and when this run is covered.
+        """
+        raise NotImplementedError("a run without a scheduler: call Table.fold")
+
+    def emit(self, item: object) -> bool:
+        """Show a piece of progress to whoever subscribed. False: the run has ended."""
+        raise NotImplementedError("a run without a scheduler has no subscribers")
+
 
 @define
-class CancelReceipt(Generic[PromptT, ResultT]):
+class CancelReceipt(Generic[PromptT]):
     """What one cancel did: final when the call returns. False if it covered nothing."""
 
     session_id: str
     #: The session's mark after this cancel; 0 when the session was idle.
     mark: int = 0
     #: The active run, if this cancel covered it.
-    active: Run[PromptT, ResultT] | None = None
+    active: Run[PromptT] | None = None
     #: The follow-ups that the active run had taken: covered with it.
-    folded: tuple[Run[PromptT, ResultT], ...] = ()
+    folded: tuple[Run[PromptT], ...] = ()
     #: What had not started and never will, in line order, with its prompts.
-    dropped: tuple[Run[PromptT, ResultT], ...] = ()
+    dropped: tuple[Run[PromptT], ...] = ()
     #: What is in flight and not covered, the active run first. A cancel of one
     #: run looks at nothing else and keeps this empty.
-    kept: tuple[Run[PromptT, ResultT], ...] = ()
+    kept: tuple[Run[PromptT], ...] = ()
     #: Whether the line stands still until it is resumed.
     held: bool = False
 
     @property
-    def covered(self) -> tuple[Run[PromptT, ResultT], ...]:
+    def covered(self) -> tuple[Run[PromptT], ...]:
         """Everything that this cancel covered, in one tuple."""
         active = () if self.active is None else (self.active,)
         return active + self.folded + self.dropped
@@ -277,27 +353,33 @@ class CancelReceipt(Generic[PromptT, ResultT]):
 
 
 @frozen
-class SessionView(Generic[PromptT, ResultT]):
+class SessionView(Generic[PromptT]):
     """One session at one moment."""
 
     session_id: str
     state: SessionState = SessionState.IDLE
     mark: int = 0
-    active: Run[PromptT, ResultT] | None = None
+    active: Run[PromptT] | None = None
     #: In the order in which they will start.
-    waiting: tuple[Run[PromptT, ResultT], ...] = ()
+    waiting: tuple[Run[PromptT], ...] = ()
     #: Dropped, and not recorded yet.
-    ending: tuple[Run[PromptT, ResultT], ...] = ()
+    ending: tuple[Run[PromptT], ...] = ()
     held: bool = False
+
+    @property
+    def in_flight(self) -> tuple[Run[PromptT], ...]:
+        """Everything that was accepted and has not ended."""
+        active = () if self.active is None else (self.active, *self.active.folded)
+        return (*active, *self.ending, *self.waiting)
 
 
 @frozen
-class Snapshot(Generic[PromptT, ResultT]):
+class Snapshot(Generic[PromptT]):
     """All sessions that have something in flight. Each is exact; together they are not
     one moment, because sessions don't wait for each other.
     """
 
-    sessions: tuple[SessionView[PromptT, ResultT], ...]
+    sessions: tuple[SessionView[PromptT], ...]
     closed: bool
 
     @property
@@ -309,3 +391,13 @@ class Snapshot(Generic[PromptT, ResultT]):
     def waiting(self) -> int:
         """How many runs wait."""
         return sum(len(view.waiting) for view in self.sessions)
+
+
+@frozen
+class CloseReport(Generic[PromptT]):
+    """What a close left behind, for whoever resumes it."""
+
+    #: What was suspended, with prompt and seq, in accept order.
+    suspended: tuple[Run[PromptT], ...] = ()
+    #: Abandoned runs whose handlers ignored every cancel, and go on.
+    still_going: tuple[Run[PromptT], ...] = ()

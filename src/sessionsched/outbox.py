@@ -12,9 +12,10 @@ idle session's record go at once, and gives all observers one order of events.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,28 +28,44 @@ __all__ = ["Outbox"]
 class Outbox:
     """Effects on their way from decisions to whoever performs them."""
 
-    __slots__ = ("_busy", "_effects", "append")
+    __slots__ = ("_busy", "append", "effects", "loud")
 
     def __init__(self) -> None:
-        self._effects: deque[tuple[Effect, Run[Any, Any], float]] = deque()
+        #: What was ordered and not performed yet.
+        self.effects: Final[deque[tuple[Any, Any, float]]] = deque()
         self._busy = threading.Lock()
         #: Straight to the deque: this is called several times per run.
-        self.append = self._effects.append
+        self.append = self.effects.append
+        #: Whether anybody is there for effects that are only there to be announced.
+        self.loud = True
 
     def __len__(self) -> int:
-        return len(self._effects)
+        return len(self.effects)
 
-    def drain(self, perform: Callable[[Effect, Run[Any, Any], float], object]) -> None:
+    @property
+    def idle(self) -> bool:
+        """Whether everything that was ordered has been performed."""
+        return not self.effects and not self._busy.locked()
+
+    def drain(
+        self, perform: Callable[[Effect, Run[Any], float], object], at_most: int = sys.maxsize
+    ) -> bool:
         """Perform what is there, unless somebody else does so already.
+
+        True: so many were performed, and there are more. Then somebody must come back for them.
 
         `perform` may come back here (through a handler that submits, say): then it only adds to
         what the drain under way will perform, so nothing recurses.
         """
-        effects = self._effects
+        effects = self.effects
         # Looked at again after each release: an append in between may have found us busy.
-        while effects and self._busy.acquire(blocking=False):
+        while effects and self._busy.acquire(False):
             try:
                 while effects:
+                    if not at_most:
+                        return True
+                    at_most -= 1
                     perform(*effects.popleft())
             finally:
                 self._busy.release()
+        return False

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sessionsched.machine import Session
 
-    AnySession: TypeAlias = Session[Any, Any]
+    AnySession: TypeAlias = Session[Any]
     Guard: TypeAlias = Callable[..., bool]
     Action: TypeAlias = Callable[..., None]
     HotRows: TypeAlias = tuple[tuple[Guard | None, Action, SessionState], ...]

@@ -10,35 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
-__all__ = ["NO_LIMIT", "LimitedSlots", "Slots"]
+__all__ = ["Slots"]
 
 SessionT = TypeVar("SessionT")
 
 
 class Slots(Generic[SessionT]):
-    """As many slots as anybody wants."""
-
-    __slots__ = ()
-
-    def take(self, session: SessionT) -> bool:
-        """Take a slot for a startable session; False: it is remembered as asking."""
-        del session
-        return True
-
-    def leave(self, session: SessionT) -> None:
-        """Forget a session that asked: it is no longer startable."""
-
-    def give(self) -> None:
-        """Give one slot back."""
-
-    def next_session(self) -> SessionT | None:
-        """Take a slot for the session that has asked for longest, if there are both."""
-        return None
-
-
-class LimitedSlots(Slots[SessionT]):
     """A fixed number of slots, first come, first served."""
 
     __slots__ = ("_asking", "_free", "_lock")
@@ -52,6 +31,7 @@ class LimitedSlots(Slots[SessionT]):
         self._asking: OrderedDict[SessionT, None] = OrderedDict()
 
     def take(self, session: SessionT) -> bool:
+        """Take a slot for a startable session; False: it is remembered as asking."""
         with self._lock:
             if self._free and not self._asking:
                 self._free -= 1
@@ -60,19 +40,19 @@ class LimitedSlots(Slots[SessionT]):
             return False
 
     def leave(self, session: SessionT) -> None:
+        """Forget a session that asked: it is no longer startable."""
         with self._lock:
             self._asking.pop(session, None)
 
     def give(self) -> None:
+        """Give one slot back."""
         with self._lock:
             self._free += 1
 
     def next_session(self) -> SessionT | None:
+        """Take a slot for the session that has asked for longest, if there are both."""
         with self._lock:
             if not (self._free and self._asking):
                 return None
             self._free -= 1
             return self._asking.popitem(last=False)[0]
-
-
-NO_LIMIT: Final = Slots[object]()

@@ -20,23 +20,29 @@ The driver's duties, in this order:
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 
 from attrs import Factory, define
 
 from sessionsched import checks
-from sessionsched.errors import DuplicateRun, IllegalEvent, InvalidOption, SchedulerClosed
+from sessionsched.errors import (
+    DuplicateRun,
+    IllegalEvent,
+    InvalidOption,
+    SchedulerClosed,
+)
+from sessionsched.explain import Explanation, Why, explain
 from sessionsched.machine import Session
 from sessionsched.model import (
+    MADE_UP,
     CancelReceipt,
     Cause,
     Event,
     Limits,
     PromptT,
-    ResultT,
-    RunState,
     Scope,
     SessionState,
     SessionView,
@@ -45,7 +51,7 @@ from sessionsched.model import (
     WhenBusy,
 )
 from sessionsched.outbox import Outbox
-from sessionsched.slots import NO_LIMIT, LimitedSlots, Slots
+from sessionsched.slots import Slots
 from sessionsched.verdict import STATUS_OF
 
 if TYPE_CHECKING:
@@ -57,31 +63,45 @@ __all__ = ["Record", "Table"]
 
 AnswerT = TypeVar("AnswerT")
 
+#: Digits, of a seq that anybody will see.
+LONGEST_SEQ: Final = 18
+
+# Members as globals: on Python 3.11 a look into the class costs more than a call.
+_SESSION_IDLE: Final = SessionState.IDLE
+
 
 @define(eq=False, weakref_slot=False, repr=False)
-class Record(Session[PromptT, ResultT]):
+class Record(Session[PromptT]):
     """A session with its lock."""
 
     #: Held by whoever touches this session.
     lock: threading.Lock = Factory(threading.Lock)
     #: It is no longer in the table, and never will be again. Written once, under the lock.
     retired: bool = False
+    #: Whoever performs what it orders; see `Table.driver`.
+    driver: Any = None
 
 
-class Table(Generic[PromptT, ResultT]):
+class Table(Generic[PromptT]):
     """Every session of one scheduler. May be called from any thread."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.outbox = Outbox()
         count = self.limits.max_active
-        self._slots: Slots[Any] = NO_LIMIT if count is None else LimitedSlots(count)
-        # The calls on these three from outside of a lock are single dict or deque operations,
+        self._slots: Slots[Any] | None = None if count is None else Slots(count)
+        #: Whoever performs what is ordered here, if it wants to be found from a run.
+        self.driver: Any = None
+        # The calls on these from outside of a lock are single dict or deque operations,
         # which don't tear.
         #: Exactly the sessions that have something in flight (or are being looked into just now).
-        self._sessions: dict[str, Record[PromptT, ResultT]] = {}
-        #: Every run in flight, and the named ones that ended lately, by run id.
-        self._runs: dict[str, Run[PromptT, ResultT]] = {}
+        self._sessions: dict[str, Record[PromptT]] = {}
+        #: Every run in flight, by seq.
+        self._runs: dict[int, Run[PromptT]] = {}
+        #: Runs that their callers have named, in flight or ended lately, by that name.
+        self._named: dict[str, Run[PromptT]] = {}
+        #: Somebody has named a run as we would; only then can two ids be the same by chance.
+        self._lookalikes = False
         #: Ids of named runs that have ended, oldest first; at most `limits.remembered`.
         self._ended: deque[str] = deque()
         self._next_seq = itertools.count(1).__next__
@@ -90,84 +110,97 @@ class Table(Generic[PromptT, ResultT]):
 
     # --- prompts ---
 
-    def accept(
-        self, run: Run[PromptT, ResultT], now: float, *, ready: bool = True
-    ) -> Run[PromptT, ResultT]:
+    def accept(self, run: Run[PromptT], now: float, *, ready: bool = True) -> Run[PromptT]:
         """Take a run in. Gives that run, or the one that was submitted under its id before.
 
         Raises:
             Refused: one of its kinds; there is no seq, no effect, and the session is as it was.
             IllegalEvent: this very run has ended before.
         """
-        checks.session_name(run.session_id)
-        run.when_busy = checks.choice(WhenBusy, "when_busy", run.when_busy)
-        if not isinstance(run.run_id, str) or run.run_id.isspace():
-            msg = f"a run is named by a non-blank string, not by {run.run_id!r}"
-            raise InvalidOption(msg, run.session_id, option="run_id", value=run.run_id)
-        known = self._take_in(run, now, ready=ready)
-        # Compared outside of the lock: how prompts compare is the caller's code.
-        if known is run or (
-            known.session_id == run.session_id
-            and (known.prompt is run.prompt or known.prompt == run.prompt)
-        ):
-            return known
-        msg = f"run id {run.run_id!r} belongs to another prompt of session {known.session_id!r}"
-        raise DuplicateRun(msg, run.session_id, run.run_id)
-
-    def _take_in(
-        self, run: Run[PromptT, ResultT], now: float, *, ready: bool
-    ) -> Run[PromptT, ResultT]:
-        """Decide and do under one lock. Gives the run that has this id now."""
+        name = run.session_id
+        if name.__class__ is not str or not name or name.isspace():
+            checks.session_name(name)
+        if run.when_busy.__class__ is not WhenBusy:
+            run.when_busy = checks.choice(WhenBusy, "when_busy", run.when_busy)
+        if run.name != "":
+            checks.run_name(run.name, name)
         while True:
-            record = self._find_or_make(run.session_id)
+            record = self._sessions.get(name) or self._make(name)
             with record.lock:
                 if record.retired:
                     continue
                 try:
-                    known = self._runs.get(run.run_id)
+                    known = self.run(run.run_id) if run.name or run.seq else None
                     if known is None:
                         known = self._admit(record, run)
                         if known is run:
                             record.accept(run, now, ready=ready)
-                    return known
                 finally:
-                    self._free_if_idle(record)
+                    if record.state is _SESSION_IDLE:
+                        self._free(record)
+            if known is not run:
+                _refuse_other(run, known)
+            return known
 
-    def _admit(
-        self, record: Record[PromptT, ResultT], run: Run[PromptT, ResultT]
-    ) -> Run[PromptT, ResultT]:
-        """Let it in, with id and seq; or raise; or give the run that was faster with that id."""
-        if run.state is not RunState.NEW:
+    def _admit(self, record: Record[PromptT], run: Run[PromptT]) -> Run[PromptT]:
+        """Let it in, with its seq; or raise; or give the run that was faster with its id."""
+        if run.seq:
             raise IllegalEvent(run.state, Event.ACCEPT, run.session_id, run.run_id)
         if self._closed:
             msg = f"closing: no more prompts for session {run.session_id!r}"
             raise SchedulerClosed(msg, run.session_id, run.run_id)
         record.admit(run, self.limits.max_waiting)
         # Complete before anybody can find it: who does, waits for this session's lock.
-        run.seq = self._next_seq()
-        run.named = run.run_id != ""
-        run.run_id = run.run_id or f"run-{run.seq}"
         run.session = record
-        while (known := self._runs.setdefault(run.run_id, run)) is not run:
-            if run.named:
-                run.seq, run.named, run.session = 0, False, None
-                return known
-            run.run_id += "'"  # somebody named theirs like that
-        return run
+        run.seq = seq = self._next_seq()
+        self._runs[seq] = run
+        return self._file(run) if run.name or self._lookalikes else run
 
-    def ready(self, run: Run[PromptT, ResultT], now: float) -> bool:
+    def _file(self, run: Run[PromptT]) -> Run[PromptT]:
+        """See to it that no two runs have the same id. Gives the run that was faster with it."""
+        while not run.name and run.run_id in self._named:  # somebody has named theirs like that
+            del self._runs[run.seq]
+            run.seq = self._next_seq()
+            self._runs[run.seq] = run
+        if not run.name:
+            return run
+        self._lookalikes = self._lookalikes or run.name.startswith(MADE_UP)
+        known = self._named.setdefault(run.name, run)
+        if known is run:
+            # Looked for after that: one that gets this seq meanwhile looks for the name after that.
+            known = self._made_up(run.name) or run
+        if known is not run:
+            self._take_back(run)
+        return known
+
+    def _take_back(self, run: Run[PromptT]) -> None:
+        """Another run was faster with its id: it has never been here."""
+        if self._named[run.name] is run:
+            del self._named[run.name]
+        del self._runs[run.seq]
+        run.seq, run.session = 0, None
+
+    def ready(self, run: Run[PromptT], now: float) -> bool:
         """Its owner has prepared it. False: it is not waiting for that."""
-        record = _record_of(run)
+        record = run.session or _not_accepted(run)
         with record.lock:
             return record.ready(run, now)
 
     def withdraw(
-        self, run: Run[PromptT, ResultT], now: float, failure: BaseException | None = None
+        self,
+        run: Run[PromptT],
+        now: float,
+        failure: BaseException | None = None,
+        *,
+        cause: Cause = Cause.WITHDRAWN,
     ) -> bool:
-        """Its owner gives it back, or could not prepare it. False: it is ready, or covered."""
-        record = _record_of(run)
+        """Its owner gives it back (or another cause), or could not prepare it (a failure).
+
+        False: it is ready, or covered.
+        """
+        record = run.session or _not_accepted(run)
         with record.lock:
-            return record.withdraw(run, failure, now)
+            return record.withdraw(run, failure, cause, now)
 
     # --- cancels ---
 
@@ -180,7 +213,7 @@ class Table(Generic[PromptT, ResultT]):
         up_to: int | None = None,
         hold: bool = False,
         cause: Cause = Cause.INTERRUPT,
-    ) -> CancelReceipt[PromptT, ResultT]:
+    ) -> CancelReceipt[PromptT]:
         """Cover what the session has in flight, or the part of it that `scope` and `up_to` name.
 
         Raises:
@@ -196,12 +229,12 @@ class Table(Generic[PromptT, ResultT]):
 
     def cancel_run(
         self,
-        run: Run[PromptT, ResultT],
+        run: Run[PromptT],
         now: float,
         *,
         scope: Scope = Scope.ALL,
         cause: Cause = Cause.INTERRUPT,
-    ) -> CancelReceipt[PromptT, ResultT]:
+    ) -> CancelReceipt[PromptT]:
         """Cover one run and what it has folded in, if it is where `scope` looks.
 
         A deadline is this with scope ACTIVE, an expiry with scope WAITING. A run that joined
@@ -212,11 +245,11 @@ class Table(Generic[PromptT, ResultT]):
         """
         scope = checks.choice(Scope, "scope", scope)
         cause = _that_people_give(cause)
-        record = _record_of(run)
+        record = run.session or _not_accepted(run)
         with record.lock:
             return record.cancel_run(run, scope, cause, now)
 
-    def cancel_all(self, now: float) -> tuple[CancelReceipt[PromptT, ResultT], ...]:
+    def cancel_all(self, now: float) -> tuple[CancelReceipt[PromptT], ...]:
         """Interrupt every session. Gives the receipts of those where that covered something."""
         receipts = self._ask_each(
             lambda it: it.cancel(Scope.ALL, None, Cause.INTERRUPT, now, hold=False)
@@ -227,40 +260,45 @@ class Table(Generic[PromptT, ResultT]):
 
     def finish(
         self,
-        run: Run[PromptT, ResultT],
+        run: Run[PromptT],
         how: How,
         now: float,
         *,
-        result: ResultT | None = None,
+        result: object = None,
         error: BaseException | None = None,
     ) -> bool:
         """Its handler is over. False: it isn't active (any longer), and nothing has changed."""
-        record = _record_of(run)
+        record = run.session or _not_accepted(run)
         with record.lock:
             ended = record.finish(run, how, result, error, now)
-            self._put_away(record, ended)
-        self._hand_over_slots(now)
+            if ended:
+                self._put_away(record, ended)
+        if self._slots is not None:
+            self._hand_over(self._slots, now)
         return bool(ended)
 
-    def settle(
-        self, run: Run[PromptT, ResultT], now: float, error: BaseException | None = None
-    ) -> bool:
+    def settle(self, run: Run[PromptT], now: float, error: BaseException | None = None) -> bool:
         """Its drop is recorded, or that failed. False: it isn't ending, and nothing has changed."""
-        record = _record_of(run)
+        record = run.session or _not_accepted(run)
         with record.lock:
             ended = record.settle(run, error, now)
             self._put_away(record, ended)
         return bool(ended)
 
-    def fold(self, taker: Run[PromptT, ResultT], now: float) -> tuple[Run[PromptT, ResultT], ...]:
+    def fold(self, taker: Run[PromptT], now: float) -> tuple[Run[PromptT], ...]:
         """Let the follow-ups that wait join the active run, which asks for them."""
-        record = _record_of(taker)
+        record = taker.session or _not_accepted(taker)
         with record.lock:
             return record.fold(taker, now)
 
-    def drain(self, perform: Callable[[Effect, Run[Any, Any], float], object]) -> None:
-        """Perform the effects that were ordered so far, unless somebody else is at it."""
-        self.outbox.drain(perform)
+    def drain(
+        self, perform: Callable[[Effect, Run[Any], float], object], at_most: int = sys.maxsize
+    ) -> bool:
+        """Perform the effects that were ordered so far, unless somebody else is at it.
+
+        True: so many were performed, and there are more: come back for them.
+        """
+        return self.outbox.drain(perform, at_most)
 
     # --- the line ---
 
@@ -274,15 +312,15 @@ class Table(Generic[PromptT, ResultT]):
         checks.session_name(session_id)
         return self._ask(session_id, lambda it: it.resume(now)) or False
 
-    def promote(self, run: Run[PromptT, ResultT], now: float) -> bool:
+    def promote(self, run: Run[PromptT], now: float) -> bool:
         """Move a waiting run to the front of its line. False: it doesn't wait."""
-        record = _record_of(run)
+        record = run.session or _not_accepted(run)
         with record.lock:
             return record.promote(run, now)
 
-    def replace(self, run: Run[PromptT, ResultT], prompt: PromptT) -> bool:
+    def replace(self, run: Run[PromptT], prompt: PromptT) -> bool:
         """Change the prompt of a waiting run. False: it doesn't wait."""
-        record = _record_of(run)
+        record = run.session or _not_accepted(run)
         with record.lock:
             return record.replace(run, prompt)
 
@@ -299,19 +337,42 @@ class Table(Generic[PromptT, ResultT]):
 
     # --- views ---
 
-    def run(self, run_id: str) -> Run[PromptT, ResultT] | None:
-        """Find a run that is in flight, or was named and ended lately."""
-        return self._runs.get(run_id)
+    def run(self, run_id: str) -> Run[PromptT] | None:
+        """Find a run that is in flight, or was named and ended lately.
 
-    def session(self, session_id: str) -> SessionView[PromptT, ResultT]:
+        Raises:
+            InvalidOption: no run can have this id, which is not a string.
+        """
+        if not isinstance(run_id, str):
+            checks.run_name(run_id)
+        return self._named.get(run_id) or self._made_up(run_id)
+
+    def _made_up(self, run_id: str) -> Run[PromptT] | None:
+        """Find a run in flight by the id that we made up for it."""
+        digits = run_id[len(MADE_UP) :]
+        if not run_id.startswith(MADE_UP) or not digits.isdecimal() or len(digits) > LONGEST_SEQ:
+            return None
+        run = self._runs.get(int(digits))
+        return run if run is not None and run.run_id == run_id else None
+
+    def session(self, session_id: str) -> SessionView[PromptT]:
         """Say how one session stands."""
         checks.session_name(session_id)
         return self._ask(session_id, lambda it: it.view()) or SessionView(session_id)
 
-    def snapshot(self) -> Snapshot[PromptT, ResultT]:
+    def explain(self, run_id: str) -> Explanation:
+        """Say why a run has not ended: what it waits for, behind what, since when."""
+        run = self.run(run_id)
+        if run is None:
+            return Explanation(run_id, Why.UNKNOWN)
+        record = run.session or _not_accepted(run)
+        with record.lock:
+            return explain(record, run)
+
+    def snapshot(self) -> Snapshot[PromptT]:
         """Say how every session stands that has something in flight."""
         views = self._ask_each(lambda it: it.view())
-        busy = tuple(view for view in views if view.state is not SessionState.IDLE)
+        busy = tuple(view for view in views if view.state is not _SESSION_IDLE)
         return Snapshot(busy, self._closed)
 
     @property
@@ -319,21 +380,25 @@ class Table(Generic[PromptT, ResultT]):
         """Whether new prompts are refused."""
         return self._closed
 
+    @property
+    def busy(self) -> bool:
+        """Whether any run is in flight."""
+        return bool(self._runs)
+
     def __len__(self) -> int:
         """Count the sessions that have something in flight."""
         return len(self._sessions)
 
     # --- records ---
 
-    def _find_or_make(self, session_id: str) -> Record[PromptT, ResultT]:
-        record = self._sessions.get(session_id)
-        if record is None:
-            fresh: Record[PromptT, ResultT] = Record(session_id, self.outbox, self._slots)
-            record = self._sessions.setdefault(session_id, fresh)
-        return record
+    def _make(self, session_id: str) -> Record[PromptT]:
+        """Make a record, unless somebody else is faster."""
+        fresh: Record[PromptT] = Record(session_id, self.outbox, self._slots)
+        fresh.driver = self.driver
+        return self._sessions.setdefault(session_id, fresh)
 
     def _ask(
-        self, session_id: str, question: Callable[[Record[PromptT, ResultT]], AnswerT]
+        self, session_id: str, question: Callable[[Record[PromptT]], AnswerT]
     ) -> AnswerT | None:
         """Ask a session something, under its lock. None: it is idle."""
         while (record := self._sessions.get(session_id)) is not None:
@@ -342,7 +407,7 @@ class Table(Generic[PromptT, ResultT]):
                     return question(record)
         return None
 
-    def _ask_each(self, question: Callable[[Record[PromptT, ResultT]], AnswerT]) -> list[AnswerT]:
+    def _ask_each(self, question: Callable[[Record[PromptT]], AnswerT]) -> list[AnswerT]:
         """Ask every session in turn, each under its own lock."""
         answers = []
         for record in self._sessions.copy().values():
@@ -351,38 +416,50 @@ class Table(Generic[PromptT, ResultT]):
                     answers.append(question(record))
         return answers
 
-    def _put_away(
-        self, record: Record[PromptT, ResultT], ended: Iterable[Run[PromptT, ResultT]]
-    ) -> None:
-        """Forget runs that have ended, but for the last named ones."""
+    def _put_away(self, record: Record[PromptT], ended: Iterable[Run[PromptT]]) -> None:
+        """Forget runs that have ended, but for the last named ones; and a session that is idle."""
         for run in ended:
-            if run.named and self.limits.remembered:
-                self._ended.append(run.run_id)
-                if len(self._ended) > self.limits.remembered:
-                    del self._runs[self._ended.popleft()]
-            else:
-                del self._runs[run.run_id]
-        self._free_if_idle(record)
+            del self._runs[run.seq]
+            if run.name:
+                self._remember(run)
+        if record.state is _SESSION_IDLE and not record.retired:
+            self._free(record)
 
-    def _free_if_idle(self, record: Record[PromptT, ResultT]) -> None:
+    def _remember(self, run: Run[PromptT]) -> None:
+        self._ended.append(run.name)
+        if len(self._ended) > self.limits.remembered:
+            del self._named[self._ended.popleft()]
+
+    def _free(self, record: Record[PromptT]) -> None:
         """An idle session costs nothing. A thread that waits for this lock will see `retired`."""
-        if record.state is SessionState.IDLE and not record.retired:
-            record.retired = True
-            del self._sessions[record.session_id]
+        record.retired = True
+        del self._sessions[record.session_id]
 
-    def _hand_over_slots(self, now: float) -> None:
+    def _hand_over(self, slots: Slots[Any], now: float) -> None:
         """Give each free slot to the session that has asked for longest, if it still can use it."""
-        while (record := self._slots.next_session()) is not None:
+        while (record := slots.next_session()) is not None:
             with record.lock:
                 if not record.offer(now):
-                    self._slots.give()
+                    slots.give()
 
 
-def _record_of(run: Run[PromptT, ResultT]) -> Record[PromptT, ResultT]:
-    """Give the record that took the run. It may be retired: then the run has ended."""
-    if run.session is None:
-        raise IllegalEvent(run.state, "anything but accept", run.session_id, run.run_id)
-    return cast("Record[PromptT, ResultT]", run.session)
+def _refuse_other(run: Run[Any], known: Run[Any]) -> None:
+    """Refuse a prompt whose id belongs to another one.
+
+    Outside of the lock: how prompts compare is the caller's code.
+
+    Raises:
+        DuplicateRun: it is another one.
+    """
+    if known.session_id != run.session_id or not (
+        known.prompt is run.prompt or known.prompt == run.prompt
+    ):
+        msg = f"run id {run.run_id!r} belongs to another prompt of session {known.session_id!r}"
+        raise DuplicateRun(msg, run.session_id, run.run_id)
+
+
+def _not_accepted(run: Run[Any]) -> NoReturn:
+    raise IllegalEvent(run.state, "anything but accept", run.session_id, run.run_id)
 
 
 def _that_people_give(cause: object) -> Cause:

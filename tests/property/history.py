@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from sessionsched.model import Outcome
 
-AnyRun: TypeAlias = Run[str, int]
-Receipt: TypeAlias = CancelReceipt[str, int]
+AnyRun: TypeAlias = Run[str]
+Receipt: TypeAlias = CancelReceipt[str]
 COVERS: Final = (Effect.DROP, Effect.INTERRUPT)
 SUPERSEDES: Final = (WhenBusy.INTERRUPT, WhenBusy.LATEST)
 #: What a covered run ends as, where that is not CANCELED. Any INTERRUPT beats these.

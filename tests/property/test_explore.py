@@ -75,7 +75,7 @@ def test_fewer_than_three_prompts_are_refused(capsys: pytest.CaptureFixture[str]
 def test_a_violation_is_told_as_a_story_and_fails_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def up_to(line: Line[Any, Any], fence: int) -> list[Any]:
+    def up_to(line: Line[Any], fence: int) -> list[Any]:
         return [run for run in line if run.seq < fence]
 
     monkeypatch.setattr(Line, "up_to", up_to)

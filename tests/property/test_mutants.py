@@ -14,7 +14,7 @@ from sessionsched.actions import drop, join
 from sessionsched.line import Line
 from sessionsched.machine import Session
 from sessionsched.rows import HOT
-from sessionsched.slots import LimitedSlots
+from sessionsched.slots import Slots
 from sessionsched.table import Table
 from sessionsched.testing.explore import Config, explore
 from sessionsched.testing.explore.step import deliver
@@ -28,7 +28,7 @@ SMALL = Config(prompts=3, cancels=2)
 
 
 def mark_compared_with_less(patch: Patch) -> None:
-    def up_to(line: Line[Any, Any], fence: int) -> list[Any]:
+    def up_to(line: Line[Any], fence: int) -> list[Any]:
         return [run for run in line if run.seq < fence]
 
     patch.setattr(Line, "up_to", up_to)
@@ -37,7 +37,7 @@ def mark_compared_with_less(patch: Patch) -> None:
 def mark_set_one_too_high(patch: Patch) -> None:
     right = Session.cancel
 
-    def cancel(session: Session[Any, Any], *args: Any, **options: Any) -> Any:
+    def cancel(session: Session[Any], *args: Any, **options: Any) -> Any:
         receipt = right(session, *args, **options)
         session.mark += bool(receipt)
         return receipt
@@ -48,10 +48,10 @@ def mark_set_one_too_high(patch: Patch) -> None:
 def idle_cancel_records_a_mark(patch: Patch) -> None:
     right = Table.cancel
 
-    def cancel(table: Table[Any, Any], name: str, now: float, **options: Any) -> Any:
+    def cancel(table: Table[Any], name: str, now: float, **options: Any) -> Any:
         receipt = right(table, name, now, **options)
         if name not in table._sessions:
-            table._find_or_make(name).mark = 1000
+            table._make(name).mark = 1000
         return receipt
 
     patch.setattr(Table, "cancel", cancel)
@@ -60,7 +60,7 @@ def idle_cancel_records_a_mark(patch: Patch) -> None:
 def mark_cleared_when_the_first_covered_run_is_through(patch: Patch) -> None:
     right = Session.settle
 
-    def settle(session: Session[Any, Any], *args: Any) -> Any:
+    def settle(session: Session[Any], *args: Any) -> Any:
         ended = right(session, *args)
         if not ended:
             return ended
@@ -80,7 +80,7 @@ def mark_cleared_when_the_first_covered_run_is_through(patch: Patch) -> None:
 def cancel_forgets_those_waiting(patch: Patch) -> None:
     right = Session._cover
 
-    def cover(session: Session[Any, Any], active: Any, waiting: Any, *rest: Any) -> Any:
+    def cover(session: Session[Any], active: Any, waiting: Any, *rest: Any) -> Any:
         return right(session, active, waiting if active is None else [], *rest)
 
     patch.setattr(Session, "_cover", cover)
@@ -89,7 +89,7 @@ def cancel_forgets_those_waiting(patch: Patch) -> None:
 def cancel_forgets_the_active_run(patch: Patch) -> None:
     right = Session._cover
 
-    def cover(session: Session[Any, Any], active: Any, waiting: Any, *rest: Any) -> Any:
+    def cover(session: Session[Any], active: Any, waiting: Any, *rest: Any) -> Any:
         return right(session, None if waiting else active, waiting, *rest)
 
     patch.setattr(Session, "_cover", cover)
@@ -98,7 +98,7 @@ def cancel_forgets_the_active_run(patch: Patch) -> None:
 def cancel_hits_the_next_prompt(patch: Patch) -> None:
     right = Session.accept
 
-    def accept(session: Session[Any, Any], run: Any, now: float, *, ready: bool) -> None:
+    def accept(session: Session[Any], run: Any, now: float, *, ready: bool) -> None:
         canceled = session.state is SessionState.CANCELED
         right(session, run, now, ready=ready)
         if canceled:
@@ -110,7 +110,7 @@ def cancel_hits_the_next_prompt(patch: Patch) -> None:
 def hand_over_skipped_after_a_failed_run(patch: Patch) -> None:
     right, advance = Session.finish, Session._advance
 
-    def finish(session: Session[Any, Any], run: Any, how: How, *rest: Any) -> Any:
+    def finish(session: Session[Any], run: Any, how: How, *rest: Any) -> Any:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(Session, "_advance", advance if how is How.RETURNED else lambda *_: None)
             return right(session, run, how, *rest)
@@ -119,7 +119,7 @@ def hand_over_skipped_after_a_failed_run(patch: Patch) -> None:
 
 
 def fold_into_a_covered_run(patch: Patch) -> None:
-    def fold(session: Session[Any, Any], taker: Any, now: float) -> Any:
+    def fold(session: Session[Any], taker: Any, now: float) -> Any:
         if taker is not session.active or session.held:
             return ()
         found = [run for run in session.line if run.follows_up and run.state is RunState.QUEUED]
@@ -133,7 +133,7 @@ def fold_into_a_covered_run(patch: Patch) -> None:
 
 
 def own_turn_runs_are_folded_too(patch: Patch) -> None:
-    def fold(session: Session[Any, Any], taker: Any, now: float) -> Any:
+    def fold(session: Session[Any], taker: Any, now: float) -> Any:
         active = session.active
         if active is None or active is not taker or active.canceled or session.held:
             return ()
@@ -167,7 +167,7 @@ def dropped_run_vanishes(patch: Patch) -> None:
 
 
 def next_run_starts_while_the_canceled_one_unwinds(patch: Patch) -> None:
-    def startable(session: Session[Any, Any]) -> bool:
+    def startable(session: Session[Any]) -> bool:
         first = session.line.first
         if session.state is SessionState.CANCELED and first is not None and not session.ending:
             session.state, session.active = SessionState.ACCEPTED, None
@@ -184,17 +184,17 @@ def next_run_starts_while_the_canceled_one_unwinds(patch: Patch) -> None:
 def newest_first(patch: Patch) -> None:
     right = Line.append
 
-    def append(line: Line[Any, Any], run: Any) -> None:
+    def append(line: Line[Any], run: Any) -> None:
         right(line, run)
         if run.state is RunState.ACCEPTED:
             line.promote(run)
-            run.promoted = False
+            run.own.promoted = False
 
     patch.setattr(Line, "append", append)
 
 
 def hold_is_forgotten(patch: Patch) -> None:
-    def startable(session: Session[Any, Any]) -> bool:
+    def startable(session: Session[Any]) -> bool:
         first = session.line.first
         waits = first is not None and first.state is RunState.QUEUED
         return session.state is SessionState.ACCEPTED and waits
@@ -205,7 +205,7 @@ def hold_is_forgotten(patch: Patch) -> None:
 def scope_active_takes_the_line_with_it(patch: Patch) -> None:
     right = Session.cancel
 
-    def cancel(session: Session[Any, Any], scope: Scope, *rest: Any, **options: Any) -> Any:
+    def cancel(session: Session[Any], scope: Scope, *rest: Any, **options: Any) -> Any:
         return right(session, Scope.ALL if scope is Scope.ACTIVE else scope, *rest, **options)
 
     patch.setattr(Session, "cancel", cancel)
@@ -216,7 +216,7 @@ def interrupt_is_lost_on_a_suspended_run(patch: Patch) -> None:
 
 
 def shutdown_is_taken_for_an_interrupt(patch: Patch) -> None:
-    def close(table: Table[Any, Any], now: float) -> None:
+    def close(table: Table[Any], now: float) -> None:
         table._closed = True
         table._ask_each(lambda it: it.cancel(Scope.WAITING, None, Cause.INTERRUPT, now, hold=False))
 
@@ -245,17 +245,17 @@ def handler_is_never_told(patch: Patch) -> None:
 
 
 def slots_go_to_the_last_that_asked(patch: Patch) -> None:
-    def next_session(slots: LimitedSlots[Any]) -> Any:
+    def next_session(slots: Slots[Any]) -> Any:
         if not (slots._free and slots._asking):
             return None
         slots._free -= 1
         return slots._asking.popitem(last=True)[0]
 
-    patch.setattr(LimitedSlots, "next_session", next_session)
+    patch.setattr(Slots, "next_session", next_session)
 
 
 def slot_is_lost_when_its_holder_ends(patch: Patch) -> None:
-    patch.setattr(LimitedSlots, "give", lambda _: None)
+    patch.setattr(Slots, "give", lambda _: None)
 
 
 SLOTTED = Config(prompts=3, cancels=1, sessions=2, slots=1)

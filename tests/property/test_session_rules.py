@@ -52,9 +52,9 @@ class SessionRules(RuleBasedStateMachine):
     @initialize(max_active=st.sampled_from([None, 1, 2]))
     def begin(self, max_active: int | None) -> None:
         limits = Limits(max_waiting=MAX_WAITING, max_active=max_active)
-        self.table: Table[str, str] = Table(limits)
+        self.table: Table[str] = Table(limits)
         self.naive = Naive(max_active)
-        self.runs: list[Run[str, str]] = []
+        self.runs: list[Run[str]] = []
         self.effects: list[tuple[Any, ...]] = []
         #: By seq: those that a cancel reached, and must end CANCELED; and how each has ended.
         self.canceled: set[int] = set()
@@ -71,7 +71,7 @@ class SessionRules(RuleBasedStateMachine):
 
     def submit(self, name: str, when_busy: WhenBusy, *, ready: bool, named: bool) -> None:
         run_id = f"mine-{len(self.runs)}" if named else ""
-        run: Run[str, str] = Run(name, f"prompt {len(self.runs)}", run_id, when_busy)
+        run: Run[str] = Run(name, f"prompt {len(self.runs)}", run_id, when_busy)
         if self.naive.refuses(name, when_busy, MAX_WAITING):
             with pytest.raises(Refused):
                 self.table.accept(run, 0.0, ready=ready)
@@ -90,8 +90,8 @@ class SessionRules(RuleBasedStateMachine):
     def submit_again(self, pick: int) -> None:
         run = self.run(pick)
         known = self.table.run(run.run_id)
-        again: Run[str, str] = Run(run.session_id, run.prompt, run.run_id)
-        other: Run[str, str] = Run(run.session_id, "another prompt", run.run_id)
+        again: Run[str] = Run(run.session_id, run.prompt, run.run_id)
+        other: Run[str] = Run(run.session_id, "another prompt", run.run_id)
         if known is not None:
             assert self.table.accept(again, 0.0) is run
             with pytest.raises(Refused):
@@ -305,7 +305,7 @@ class SessionRules(RuleBasedStateMachine):
 
     # --- helpers ---
 
-    def perform(self, effect: Effect, run: Run[str, str], _at: float) -> None:
+    def perform(self, effect: Effect, run: Run[str], _at: float) -> None:
         if effect is not Effect.END:
             self.effects.append((effect, run.seq))
             return
@@ -314,9 +314,7 @@ class SessionRules(RuleBasedStateMachine):
         self.ended[run.seq] = run.outcome.status
         self.effects.append((effect, run.seq, run.outcome.status, run.outcome.cause))
 
-    def run(
-        self, pick: int, wanted: Callable[[Run[str, str]], bool] | None = None
-    ) -> Run[str, str]:
+    def run(self, pick: int, wanted: Callable[[Run[str]], bool] | None = None) -> Run[str]:
         """Any run; with `wanted`, mostly one of those."""
         some = [run for run in self.runs if wanted and wanted(run)]
         pool = some if some and pick % 10 else self.runs

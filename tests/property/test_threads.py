@@ -31,7 +31,7 @@ from sessionsched.model import (
     Status,
     WhenBusy,
 )
-from sessionsched.slots import LimitedSlots
+from sessionsched.slots import Slots
 from sessionsched.table import Table
 
 if TYPE_CHECKING:
@@ -45,22 +45,22 @@ SESSIONS: Final = ("a", "b", "c")
 STUCK_S: Final = 60.0
 
 
-class SeenTable(Table[str, int]):
+class SeenTable(Table[str]):
     """A table that shows what happens inside."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         #: Whoever found a record that is freed before its lock is free looks again.
-        self.looks: list[tuple[int, Record[str, int]]] = []
+        self.looks: list[tuple[int, Record[str]]] = []
         #: When this thread's call began, and what all sessions answered it.
         self.own = threading.local()
 
-    def _find_or_make(self, session_id: str) -> Record[str, int]:
-        record = super()._find_or_make(session_id)
+    def _make(self, session_id: str) -> Record[str]:
+        record = super()._make(session_id)
         self.looks.append((self.own.began, record))
         return record
 
-    def _ask_each(self, question: Callable[[Record[str, int]], Any]) -> list[Any]:
+    def _ask_each(self, question: Callable[[Record[str]], Any]) -> list[Any]:
         self.own.answers = super()._ask_each(question)
         return list(self.own.answers)
 
@@ -170,7 +170,7 @@ class Hammer:
         if effect is Effect.START:
             self.ask("finish", run, rng.choice(list(How)[:3]), result=self.tick())
         elif effect is Effect.INTERRUPT and rng.random() < 0.5:
-            self.ask("finish", run, rng.choice(list(How)[2:]), result=self.tick())
+            self.ask("finish", run, rng.choice((How.STOPPED, How.ABANDONED)), result=self.tick())
         elif effect is Effect.DROP:
             for _ in range(rng.choice((1, 1, 2))):
                 self.ask("settle", run)
@@ -238,13 +238,14 @@ class Hammer:
                 pytest.fail(f"a thread is stuck, stderr says where; {self.failures=}")
 
 
-def nothing_is_left(table: Table[str, int]) -> None:
+def nothing_is_left(table: Table[str]) -> None:
     """R1, D4: no session, no effect, no slot taken, and no run but the last named ones."""
     assert not table.snapshot().sessions, f"stranded: {table.snapshot()}"
     assert not len(table.outbox), "effects that nobody performed"
-    assert sorted(table._runs) == sorted(table._ended), f"{table._runs}, not {table._ended}"
+    assert not table._runs, f"in flight for ever: {table._runs}"
+    assert sorted(table._named) == sorted(table._ended), f"{table._named}, not {table._ended}"
     assert len(table._ended) <= table.limits.remembered, "more than it may remember"
-    if isinstance(slots := table._slots, LimitedSlots):
+    if isinstance(slots := table._slots, Slots):
         assert (slots._free, len(slots._asking)) == (table.limits.max_active, 0), "slots are lost"
 
 
@@ -319,13 +320,13 @@ def make_runs() -> list[AnyRun]:
     runs: list[AnyRun] = [Run("s", "p", f"r{seq}", kind) for seq, kind in enumerate(kinds)]
     for seq, run in enumerate(runs):
         run.seq = seq
-    runs[4].run_id, runs[5].session_id = "r3", "t"
+    runs[4].name, runs[5].session_id = "r3", "t"
     return runs
 
 
 def tell(runs: list[AnyRun], script: str, *calls: Call, max_active: int | None = None) -> History:
     """A history in words like `a1 s1 e1x`: effect, run and, for an END, how. One word, ten ticks."""
-    history = History([*calls], max_active=max_active)
+    history = History([*calls], max_active=max_active, remembered=len(runs))
     for tick, word in zip(itertools.count(10, 10), script.split(), strict=False):
         effect, run = EFFECTS[word[0]], runs[int(word[1])]
         if effect is Effect.ACCEPTED:

@@ -31,14 +31,14 @@ __all__ = [
 AnswerT = TypeVar("AnswerT")
 
 #: A thread that was to come and did not would hang the tests; this ends them with an error.
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 
 class Driver:
     """Owns a table and drains it after every call. Every call takes one second."""
 
     def __init__(self, limits: Limits | None = None) -> None:
-        self.table: Table[str, str] = Table(limits)
+        self.table: Table[str] = Table(limits)
         #: What was performed and not asked for yet, as (effect, seq).
         self.performed: list[tuple[str, int]] = []
         self.now = 0.0
@@ -47,7 +47,7 @@ class Driver:
         self.now += 1
         return self.now
 
-    def perform(self, effect: Effect, run: Run[Any, Any], _at: float) -> None:
+    def perform(self, effect: Effect, run: Run[Any], _at: float) -> None:
         self.performed.append((effect.value, run.seq))
 
     def news(self) -> list[tuple[str, int]]:
@@ -69,7 +69,7 @@ class Driver:
 
     # --- prompts ---
 
-    def take_in(self, run: Run[str, str], *, ready: bool = True) -> Run[str, str]:
+    def take_in(self, run: Run[str], *, ready: bool = True) -> Run[str]:
         return self._after(self.table.accept(run, self.tick(), ready=ready))
 
     def submit(
@@ -80,13 +80,13 @@ class Driver:
         run_id: str = "",
         when_busy: WhenBusy = WhenBusy.QUEUE,
         ready: bool = True,
-    ) -> Run[str, str]:
+    ) -> Run[str]:
         return self.take_in(Run(session_id, prompt, run_id, when_busy), ready=ready)
 
-    def submit_each(self, session_id: str, *prompts: str) -> list[Run[str, str]]:
+    def submit_each(self, session_id: str, *prompts: str) -> list[Run[str]]:
         return [self.submit(session_id, prompt) for prompt in prompts]
 
-    def bring(self, state: RunState, prompt: str = "hello", run_id: str = "") -> Run[str, str]:
+    def bring(self, state: RunState, prompt: str = "hello", run_id: str = "") -> Run[str]:
         """Submit a run to session "chat", which is idle, and bring it into this state."""
         behind = state in {RunState.QUEUED, RunState.FOLDED, RunState.ENDING}
         first = self.submit("chat", "first") if behind else None
@@ -102,10 +102,10 @@ class Driver:
         assert run.state is state
         return run
 
-    def ready(self, run: Run[str, str]) -> bool:
+    def ready(self, run: Run[str]) -> bool:
         return self._after(self.table.ready(run, self.tick()))
 
-    def withdraw(self, run: Run[str, str], failure: BaseException | None = None) -> bool:
+    def withdraw(self, run: Run[str], failure: BaseException | None = None) -> bool:
         return self._after(self.table.withdraw(run, self.tick(), failure))
 
     # --- cancels ---
@@ -118,7 +118,7 @@ class Driver:
         up_to: int | None = None,
         hold: bool = False,
         cause: Cause = Cause.INTERRUPT,
-    ) -> CancelReceipt[str, str]:
+    ) -> CancelReceipt[str]:
         return self._after(
             self.table.cancel(
                 session_id, self.tick(), scope=scope, up_to=up_to, hold=hold, cause=cause
@@ -126,15 +126,15 @@ class Driver:
         )
 
     def cancel_run(
-        self, run: Run[str, str], *, scope: Scope = Scope.ALL, cause: Cause = Cause.INTERRUPT
-    ) -> CancelReceipt[str, str]:
+        self, run: Run[str], *, scope: Scope = Scope.ALL, cause: Cause = Cause.INTERRUPT
+    ) -> CancelReceipt[str]:
         return self._after(self.table.cancel_run(run, self.tick(), scope=scope, cause=cause))
 
     # --- ends ---
 
     def finish(
         self,
-        run: Run[str, str],
+        run: Run[str],
         how: How = How.RETURNED,
         *,
         result: str | None = None,
@@ -142,7 +142,7 @@ class Driver:
     ) -> bool:
         return self._after(self.table.finish(run, how, self.tick(), result=result, error=error))
 
-    def settle(self, run: Run[str, str], error: BaseException | None = None) -> bool:
+    def settle(self, run: Run[str], error: BaseException | None = None) -> bool:
         return self._after(self.table.settle(run, self.tick(), error))
 
     def end_all(self) -> None:
@@ -165,7 +165,7 @@ class Driver:
 
     # --- the line ---
 
-    def fold(self, taker: Run[str, str]) -> tuple[Run[str, str], ...]:
+    def fold(self, taker: Run[str]) -> tuple[Run[str], ...]:
         return self._after(self.table.fold(taker, self.tick()))
 
     def hold(self, session_id: str = "chat") -> bool:
@@ -174,22 +174,22 @@ class Driver:
     def resume(self, session_id: str = "chat") -> bool:
         return self._after(self.table.resume(session_id, self.tick()))
 
-    def promote(self, run: Run[str, str]) -> bool:
+    def promote(self, run: Run[str]) -> bool:
         return self._after(self.table.promote(run, self.tick()))
 
 
-def states(*runs: Run[Any, Any]) -> list[str]:
+def states(*runs: Run[Any]) -> list[str]:
     """The states of these runs, spelt."""
     return [run.state.value for run in runs]
 
 
-def outcome(run: Run[Any, Any]) -> Outcome[Any]:
+def outcome(run: Run[Any]) -> Outcome[Any]:
     """The outcome of a run that has ended."""
     assert run.outcome is not None
     return run.outcome
 
 
-def ends(*runs: Run[Any, Any]) -> list[tuple[str, str | None]]:
+def ends(*runs: Run[Any]) -> list[tuple[str, str | None]]:
     """How these runs ended: status and cause of each, spelt."""
     return [(outcome(run).status.value, outcome(run).cause) for run in runs]
 
@@ -223,7 +223,7 @@ class OneByOne:
         self._lock.release()
 
 
-def overtake(record: Record[Any, Any], first: Callable[[], object] | None = None) -> OneByOne:
+def overtake(record: Record[Any], first: Callable[[], object] | None = None) -> OneByOne:
     """Let `first` happen just before the next one takes this record's lock, as another thread can.
 
     Gives the lock, which counts from here on.

@@ -1,4 +1,6 @@
 import enum
+import functools
+from collections.abc import AsyncIterator
 
 import pytest
 from hypothesis import given
@@ -39,6 +41,23 @@ def test_a_name_is_refused_exactly_when_nothing_is_left_of_it_without_blanks(tex
         assert not text.strip()
     else:
         assert text.strip()
+
+
+# --- run names ---
+
+
+@pytest.mark.contract("A4")
+@pytest.mark.parametrize("value", [None, 7, b"r-17", ["r-17"], "", " ", "\t\r\n"])
+def test_what_is_not_a_non_blank_string_names_no_run(value: object) -> None:
+    with pytest.raises(InvalidOption, match="a run is named by a non-blank string") as refused:
+        checks.run_name(value, "chat-1")
+    assert (refused.value.option, refused.value.value) == ("run_id", value)
+    assert refused.value.session_id == "chat-1"
+
+
+@pytest.mark.parametrize("value", ["r-17", " r ", "0"])
+def test_any_other_string_names_a_run(value: str) -> None:
+    checks.run_name(value)
 
 
 # --- choices ---
@@ -95,3 +114,95 @@ def test_less_than_the_least_is_refused_and_so_is_what_is_not_a_whole_number(val
 def test_a_truth_is_not_a_number_even_where_it_would_be_enough(least: int) -> None:
     with pytest.raises(InvalidOption):
         checks.at_least(least, "count", True)
+
+
+# --- seconds ---
+
+
+@pytest.mark.parametrize("value", [0, 0.0, -0.0, 1e-9, 0.5, 3, 1e300])
+def test_zero_and_more_is_a_number_of_seconds(value: float) -> None:
+    checks.seconds("grace", value)
+
+
+@pytest.mark.contract("A4")
+@pytest.mark.parametrize(
+    "value",
+    [-1, -1e-9, float("inf"), float("-inf"), float("nan"), "3", None, True, False, [3], 3j,
+     pytest.param(10**400, id="10**400")],
+)  # fmt: skip
+@pytest.mark.parametrize("positive", [False, True])
+def test_what_is_negative_endless_or_no_number_is_no_number_of_seconds(
+    value: object, *, positive: bool
+) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        checks.seconds("grace", value, positive=positive)
+    least = "more than zero" if positive else "zero or more"
+    assert str(refused.value) == f"grace is a number of seconds, {least}, not {value!r}"
+    assert (refused.value.option, refused.value.value) == ("grace", value)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, -0.0])
+def test_zero_is_refused_where_it_would_never_end(value: float) -> None:
+    checks.seconds("grace", 1e-9, positive=True)
+    with pytest.raises(InvalidOption, match="more than zero"):
+        checks.seconds("grace", value, positive=True)
+
+
+# --- functions that are awaited ---
+
+
+async def plain(number: int, text: str = "") -> None: ...
+
+
+class Called:
+    async def __call__(self, number: int) -> None: ...
+
+    async def method(self, number: int) -> None: ...
+
+
+class NotAwaited:
+    def __call__(self, number: int) -> None: ...
+
+
+async def generates() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [plain, Called(), Called().method, functools.partial(plain, 1), functools.partial(Called())],
+)
+def test_what_is_called_like_an_async_function_is_one(value: object) -> None:
+    checks.coroutine_function("handler", value)
+
+
+@pytest.mark.contract("A4")
+@pytest.mark.parametrize(
+    "value",
+    [None, "plain", print, lambda: None, NotAwaited(), NotAwaited, Called, generates,
+     functools.partial(print)],
+)  # fmt: skip
+def test_what_is_not_called_like_an_async_function_is_refused(value: object) -> None:
+    with pytest.raises(InvalidOption, match=r"^handler must be written with async def") as refused:
+        checks.coroutine_function("handler", value)
+    assert (refused.value.option, refused.value.value) == ("handler", value)
+
+
+# --- functions that are not ---
+
+
+@pytest.mark.parametrize(
+    "value", [print, len, lambda: None, NotAwaited(), NotAwaited, Called, functools.partial(print)]
+)
+def test_what_can_be_called_and_need_not_be_awaited_is_a_plain_function(value: object) -> None:
+    checks.plain_function("handler", value)
+
+
+@pytest.mark.contract("A4")
+@pytest.mark.parametrize(
+    "value", [None, "plain", plain, Called(), functools.partial(plain), functools.partial(Called())]
+)
+def test_what_must_be_awaited_or_can_not_be_called_is_no_plain_function(value: object) -> None:
+    with pytest.raises(InvalidOption, match=r"^handler must be a function that is not") as refused:
+        checks.plain_function("handler", value)
+    assert (refused.value.option, refused.value.value) == ("handler", value)

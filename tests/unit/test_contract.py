@@ -1,4 +1,4 @@
-"""The contract is kept track of: every sentence has a test, or waits for a layer to come."""
+"""The contract is kept track of: every sentence has a test."""
 
 from __future__ import annotations
 
@@ -10,17 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import sessionsched
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-
-#: Sentences that can't be said without a driver, by the module that must come first.
-WAITING = {
-    "aio": {"A6", "A7", "X8", "T3", "T5", "T6", "P1", "P2", "S1", "S7", "S8"},
-}
 
 
 def sentences() -> list[str]:
@@ -42,33 +35,15 @@ def with_a_test() -> frozenset[str]:
     return frozenset(sentence for _, sentence in marks())
 
 
-def missing_layers() -> set[str]:
-    package = Path(sessionsched.__file__).parent
-    return {layer for layer in WAITING if not (package / f"{layer}.py").exists()}
-
-
-def excused() -> set[str]:
-    return {sentence for layer in missing_layers() for sentence in WAITING[layer]}
-
-
 def test_every_sentence_has_a_number_of_its_own() -> None:
     found = sentences()
     assert len(found) == len(set(found)) == 52
 
 
 @pytest.mark.parametrize("sentence", sentences())
-def test_the_sentence_has_a_test_or_waits_for_its_layer(sentence: str) -> None:
-    assert sentence in with_a_test() | excused(), f"no test is marked with contract({sentence!r})"
+def test_the_sentence_has_a_test(sentence: str) -> None:
+    assert sentence in with_a_test(), f"no test is marked with contract({sentence!r})"
 
 
 def test_no_test_names_a_sentence_that_is_not_in_the_contract() -> None:
     assert [mark for mark in marks() if mark[1] not in sentences()] == []
-
-
-def test_nothing_waits_that_has_a_test() -> None:
-    waiting = {sentence for layer in WAITING.values() for sentence in layer}
-    assert waiting & with_a_test() == set(), "take it off the list of those that wait"
-
-
-def test_nothing_waits_for_a_layer_that_is_there() -> None:
-    assert missing_layers() == set(WAITING)

@@ -13,6 +13,8 @@ from sessionsched.errors import (
     RunNotCompleted,
     RunSuspended,
     SessionSchedError,
+    WouldDeadlock,
+    WrongLoop,
 )
 from sessionsched.model import Cause, Outcome, Status
 
@@ -119,6 +121,19 @@ def test_a_wrong_argument_is_a_value_error_to_those_who_do_not_know_us(
 ) -> None:
     with pytest.raises(ValueError, match="it was so"):
         raise kind("it was so")
+
+
+@pytest.mark.parametrize("kind", [WouldDeadlock, WrongLoop])
+def test_a_wait_in_the_wrong_place_is_a_runtime_error_and_no_refusal(
+    kind: type[SessionSchedError],
+) -> None:
+    assert issubclass(kind, RuntimeError)
+    assert not issubclass(kind, Refused)
+
+
+def test_nothing_else_is_a_runtime_error() -> None:
+    names = {kind.__name__ for kind in ERRORS if issubclass(kind, RuntimeError)}
+    assert names == {"WouldDeadlock", "WrongLoop"}
 
 
 def test_nothing_else_is_a_value_error() -> None:

@@ -16,7 +16,7 @@ from sessionsched.line import Line
 from sessionsched.model import Run
 
 
-class Watched(Run[str, str]):
+class Watched(Run[str]):
     """A run that notes when somebody looks at it."""
 
     #: Who was looked at, by seq; None while nobody wants to know.
@@ -35,22 +35,20 @@ def watching() -> Iterator[set[int]]:
     Watched.looked_at = None
 
 
-def run(seq: int, kind: type[Run[str, str]] = Run) -> Run[str, str]:
+def run(seq: int, kind: type[Run[str]] = Run) -> Run[str]:
     it = kind("chat-1", f"prompt {seq}")
     it.seq = seq
     return it
 
 
-def line_of(
-    *seqs: int, kind: type[Run[str, str]] = Run
-) -> tuple[Line[str, str], dict[int, Run[str, str]]]:
-    line, runs = Line[str, str](), {seq: run(seq, kind) for seq in seqs}
+def line_of(*seqs: int, kind: type[Run[str]] = Run) -> tuple[Line[str], dict[int, Run[str]]]:
+    line, runs = Line[str](), {seq: run(seq, kind) for seq in seqs}
     for it in runs.values():
         line.append(it)
     return line, runs
 
 
-def seqs(runs: "Line[str, str] | list[Run[str, str]]") -> list[int]:
+def seqs(runs: "Line[str] | list[Run[str]]") -> list[int]:
     return [it.seq for it in runs]
 
 
@@ -59,8 +57,8 @@ class LineBesideAList(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.line = Line[str, str]()
-        self.plain: list[Run[str, str]] = []
+        self.line = Line[str]()
+        self.plain: list[Run[str]] = []
         self.seq = 0
 
     @rule(skip=st.integers(1, 3))
@@ -75,6 +73,13 @@ class LineBesideAList(RuleBasedStateMachine):
     def remove(self, data: st.DataObject) -> None:
         it = self.plain.pop(data.draw(st.integers(0, len(self.plain) - 1)))
         self.line.remove(it)
+        assert (it.prev, it.next) == (None, None)
+
+    @precondition(lambda self: self.plain)
+    @rule()
+    def take_first(self) -> None:
+        it = self.plain.pop(0)
+        self.line.take_first()
         assert (it.prev, it.next) == (None, None)
 
     @precondition(lambda self: self.plain)
@@ -183,7 +188,7 @@ def test_a_run_that_left_one_line_can_stand_in_another() -> None:
 
 
 def test_lines_are_told_apart_even_while_both_are_empty() -> None:
-    assert Line[str, str]() != Line[str, str]()
+    assert Line[str]() != Line[str]()
 
 
 def test_the_repr_of_a_line_is_its_order() -> None:

@@ -10,6 +10,7 @@ from sessionsched.model import (
     LIFE,
     CancelReceipt,
     Cause,
+    CloseReport,
     Event,
     Limits,
     Run,
@@ -28,7 +29,7 @@ ENUMS = [
 NOT_COUNTS = [-1, 1.0, "3", True, float("inf")]
 
 
-def run(run_id: str) -> Run[str, str]:
+def run(run_id: str) -> Run[str]:
     return Run("chat-1", f"the prompt of {run_id}", run_id)
 
 
@@ -145,8 +146,9 @@ def test_runs_are_told_apart_by_who_they_are_not_by_what_they_say() -> None:
 
 @pytest.mark.parametrize("state", RunState)
 def test_the_repr_of_a_run_is_short_and_names_the_run_and_its_state(state: RunState) -> None:
-    it = Run[str, str]("chat-1", "a long story " * 1000, "r-17")
-    it.state, it.prev, it.next, it.folded = state, run("r-16"), run("r-18"), (run("r-19"),)
+    it = Run[str]("chat-1", "a long story " * 1000, "r-17")
+    it.state, it.prev, it.next = state, run("r-16"), run("r-18")
+    it.own.folded = (run("r-19"),)
     assert repr(it) == f"<Run r-17 of 'chat-1': {state}>"
 
 
@@ -178,7 +180,7 @@ def test_a_receipt_that_covered_nothing_is_false_whatever_else_it_says() -> None
 
 
 def test_the_view_of_a_session_that_nobody_knows_is_idle_and_empty() -> None:
-    view = SessionView[str, str]("chat-1")
+    view = SessionView[str]("chat-1")
     assert (view.state, view.mark, view.active) == (SessionState.IDLE, 0, None)
     assert (view.waiting, view.ending, view.held) == ((), (), False)
 
@@ -190,3 +192,33 @@ def test_a_snapshot_counts_active_and_waiting_runs_over_all_sessions() -> None:
     stopping = SessionView("chat-3", SessionState.CANCELED, 9, None, (), (e,))
     snapshot = Snapshot((busy, alone, stopping), closed=False)
     assert (snapshot.active, snapshot.waiting) == (2, 2)
+
+
+def test_in_flight_is_the_active_run_what_it_took_what_is_ending_and_what_waits() -> None:
+    active, took, also, ending, waiting, last = map(run, "abcdef")
+    active.own.folded = (took, also)
+    view = SessionView("chat-1", SessionState.CANCELED, 3, active, (waiting, last), (ending,))
+    assert view.in_flight == (active, took, also, ending, waiting, last)
+
+
+def test_without_an_active_run_in_flight_is_what_is_ending_and_what_waits() -> None:
+    ending, waiting = map(run, "ab")
+    view = SessionView("chat-1", SessionState.CANCELED, 3, None, (waiting,), (ending,))
+    assert view.in_flight == (ending, waiting)
+    assert SessionView[str]("chat-1").in_flight == ()
+
+
+def test_the_report_of_a_close_is_empty_unless_something_was_left_and_does_not_change() -> None:
+    suspended, going = map(run, "ab")
+    assert CloseReport[str]() == CloseReport((), ())
+    report = CloseReport((suspended,), (going,))
+    assert (report.suspended, report.still_going) == ((suspended,), (going,))
+    with pytest.raises(FrozenInstanceError):
+        report.suspended = ()  # type: ignore[misc]
+
+
+def test_a_run_without_a_scheduler_says_that_it_has_none() -> None:
+    with pytest.raises(NotImplementedError, match="without a scheduler"):
+        run("a").take_follow_ups()
+    with pytest.raises(NotImplementedError, match="without a scheduler"):
+        run("a").emit("half")

@@ -19,7 +19,7 @@ class Performed:
     def __init__(self) -> None:
         self.prompts: list[int] = []
 
-    def __call__(self, effect: Effect, run: Run[int, None], at: float) -> None:
+    def __call__(self, effect: Effect, run: Run[int], at: float) -> None:
         assert (effect, at) == (Effect.START, float(run.prompt))
         self.prompts.append(run.prompt)
 
@@ -45,6 +45,10 @@ def test_effects_are_performed_in_the_order_in_which_they_were_ordered() -> None
     assert (len(outbox), performed.prompts) == (0, [3, 1, 2])
 
 
+def test_everything_is_announced_until_somebody_says_that_nobody_listens() -> None:
+    assert Outbox().loud is True
+
+
 def test_an_effect_is_performed_once() -> None:
     outbox, performed = Outbox(), Performed()
     order(outbox, 1)
@@ -58,7 +62,7 @@ def test_a_drain_from_within_a_drain_only_adds_to_it() -> None:
     outbox, depths, prompts = Outbox(), [0], list[int]()
     last = sys.getrecursionlimit()
 
-    def perform(_effect: Effect, run: Run[int, None], _at: float) -> None:
+    def perform(_effect: Effect, run: Run[int], _at: float) -> None:
         depths.append(depths[-1] + 1)
         prompts.append(run.prompt)
         if run.prompt < last:
@@ -75,7 +79,7 @@ def test_a_drain_from_within_a_drain_only_adds_to_it() -> None:
 def test_what_is_ordered_within_a_drain_comes_after_what_was_there() -> None:
     outbox, prompts = Outbox(), list[int]()
 
-    def perform(_effect: Effect, run: Run[int, None], _at: float) -> None:
+    def perform(_effect: Effect, run: Run[int], _at: float) -> None:
         prompts.append(run.prompt)
         if run.prompt < 10:
             order(outbox, run.prompt * 10)
@@ -90,7 +94,7 @@ def test_what_is_ordered_while_another_thread_drains_is_performed_by_that_thread
     outbox, inside, go_on = Outbox(), threading.Event(), threading.Event()
     performed: list[tuple[int, int]] = []
 
-    def perform(_effect: Effect, run: Run[int, None], _at: float) -> None:
+    def perform(_effect: Effect, run: Run[int], _at: float) -> None:
         performed.append((run.prompt, threading.get_ident()))
         if run.prompt == 1:
             inside.set()
@@ -134,10 +138,19 @@ def test_what_is_ordered_just_before_the_drainer_lets_go_is_not_left_behind() ->
     assert performed.prompts == [1, 2]
 
 
+def test_a_drain_performs_no_more_than_it_is_asked_to_and_says_whether_that_was_all() -> None:
+    outbox, performed = Outbox(), Performed()
+    order(outbox, 1, 2, 3)
+    assert outbox.drain(performed, 2)
+    assert (performed.prompts, len(outbox), outbox.idle) == ([1, 2], 1, False)
+    assert not outbox.drain(performed, 1)
+    assert (performed.prompts, outbox.idle) == ([1, 2, 3], True)
+
+
 def test_an_error_while_performing_leaves_the_rest_to_the_next_drain() -> None:
     outbox, performed = Outbox(), Performed()
 
-    def perform(effect: Effect, run: Run[int, None], at: float) -> None:
+    def perform(effect: Effect, run: Run[int], at: float) -> None:
         if run.prompt == 2:
             raise ArithmeticError
         performed(effect, run, at)
@@ -156,7 +169,7 @@ def test_many_threads_leave_nothing_behind_do_nothing_twice_and_keep_their_order
     crowd, each = 8, 300
     all_here = threading.Barrier(crowd)
 
-    def perform(_effect: Effect, run: Run[int, None], _at: float) -> None:
+    def perform(_effect: Effect, run: Run[int], _at: float) -> None:
         assert at_it.acquire(blocking=False), "two threads perform at once"
         prompts.append(run.prompt)
         at_it.release()

@@ -9,26 +9,26 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sessionsched.slots import NO_LIMIT, LimitedSlots, Slots
+from sessionsched.slots import Slots
 
 SESSIONS = st.sampled_from(["a", "b", "c", "d", "e"])
 
 
-def asked(count: int, *sessions: str) -> LimitedSlots[str]:
+def asked(count: int, *sessions: str) -> Slots[str]:
     """Slots that are all out, with sessions that ask for one in this order."""
-    slots = LimitedSlots[str](count)
+    slots = Slots[str](count)
     assert all(slots.take(f"early-{n}") for n in range(count))
     assert not any(slots.take(session) for session in sessions)
     return slots
 
 
 class SlotsBesideAQueue(RuleBasedStateMachine):
-    """Asks LimitedSlots and a plain list of who asked, and compares the answers."""
+    """Asks Slots and a plain list of who asked, and compares the answers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.count = 1
-        self.slots = LimitedSlots[str](1)
+        self.slots = Slots[str](1)
         #: Slots that were given out and not given back, by the answers of `slots` alone.
         self.out = 0
         self.asking: list[str] = []
@@ -36,7 +36,7 @@ class SlotsBesideAQueue(RuleBasedStateMachine):
     @initialize(count=st.integers(1, 3))
     def make(self, count: int) -> None:
         self.count = count
-        self.slots = LimitedSlots(count)
+        self.slots = Slots(count)
 
     @rule(session=SESSIONS)
     def take(self, session: str) -> None:
@@ -68,30 +68,6 @@ class SlotsBesideAQueue(RuleBasedStateMachine):
     @invariant()
     def never_more_are_out_than_there_are(self) -> None:
         assert 0 <= self.out <= self.count
-
-
-# --- no limit ---
-
-
-def test_slots_without_a_limit_are_always_there() -> None:
-    slots = Slots[str]()
-    assert all(slots.take("chat-1") for _ in range(1000))
-
-
-def test_where_everybody_gets_a_slot_nobody_is_ever_next() -> None:
-    slots = Slots[str]()
-    slots.take("chat-1")
-    slots.leave("chat-1")
-    slots.give()
-    assert slots.next_session() is None
-
-
-def test_slots_without_a_limit_remember_nothing_so_that_one_object_serves_all() -> None:
-    assert not hasattr(NO_LIMIT, "__dict__")
-    assert type(NO_LIMIT).__slots__ == ()
-
-
-# --- a limit ---
 
 
 @pytest.mark.contract("D6")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +15,7 @@ from sessionsched import (
     DuplicateRun,
     How,
     IllegalEvent,
+    InvalidOption,
     Limits,
     Run,
     RunState,
@@ -21,6 +24,7 @@ from sessionsched import (
     Table,
     WhenBusy,
 )
+from sessionsched.table import LONGEST_SEQ
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +94,8 @@ def test_as_many_ended_runs_are_remembered_as_the_limits_say(remembered: int) ->
     for name in "abcde":
         ended.append(driver.submit("chat", "hello", run_id=name))
         driver.finish(ended[-1])
-    assert list(driver.table._runs) == list("abcde")[5 - remembered :]
+    assert list(driver.table._named) == list("abcde")[5 - remembered :]
+    assert not driver.table.busy
     assert len(driver.table._ended) == remembered
     for run in reversed(ended[5 - remembered :]):
         assert driver.submit("chat", "hello", run_id=run.run_id) is run
@@ -116,7 +121,7 @@ def test_dropped_and_folded_runs_are_remembered_like_the_others() -> None:
     dropped = driver.submit("chat", "b", run_id="dropped")
     driver.cancel_run(dropped)
     driver.end_all()
-    assert driver.table._runs == {"taken": taken, "dropped": dropped}
+    assert driver.table._named == {"taken": taken, "dropped": dropped}
 
 
 @pytest.mark.contract("A5", "R1")
@@ -145,7 +150,7 @@ class Prompt:
 @pytest.mark.contract("A5")
 @pytest.mark.parametrize("same", [True, False])
 def test_prompts_are_compared_while_no_lock_is_held(*, same: bool) -> None:
-    table: Table[Prompt, str] = Table()
+    table: Table[Prompt] = Table()
     locked: list[bool] = []
 
     def look() -> None:
@@ -162,7 +167,7 @@ def test_prompts_are_compared_while_no_lock_is_held(*, same: bool) -> None:
 
 @pytest.mark.contract("A5")
 def test_a_prompt_is_not_compared_with_itself() -> None:
-    table: Table[Prompt, str] = Table()
+    table: Table[Prompt] = Table()
     compared: list[object] = []
     prompt = Prompt(lambda: compared.append(1), same=False)
     first = table.accept(Run("chat", prompt, "r"), 0.0)
@@ -189,24 +194,30 @@ def test_of_two_sessions_that_name_their_runs_alike_in_one_moment_one_is_refused
     driver = Driver()
     name = Name("r")
     name.looks = 0
-    faster: list[Run[str, str]] = []
+    faster: list[Run[str]] = []
     name.first = lambda: faster.append(
         elsewhere(lambda: driver.submit("faster", "hello", run_id="r"))
     )
+    slower = Run("slower", "hello", name)
     with pytest.raises(DuplicateRun):
-        driver.submit("slower", "hello", run_id=name)
+        driver.take_in(slower)
+    assert (slower.seq, slower.session, slower.state) == (0, None, RunState.NEW)
     assert driver.table.run("r") is faster[0]
     seq = faster[0].seq
     assert driver.news() == [("accepted", seq), ("start", seq)]
     assert list(driver.table._sessions) == ["faster"]
 
 
-class Shown(dict[str, Run[str, str]]):
+class Shown(dict[Any, Run[str]]):
     """An index of runs that notes how complete each is when others can find it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.complete: list[bool] = []
+
+    def __setitem__(self, seq: int, run: Run[str]) -> None:
+        self.complete.append(bool(run.seq == seq and run.session))
+        super().__setitem__(seq, run)
 
     def setdefault(self, run_id: str, run: Any = None) -> Any:
         self.complete.append(bool(run.seq and run.session and run.run_id == run_id))
@@ -217,9 +228,11 @@ class Shown(dict[str, Run[str, str]]):
 @pytest.mark.parametrize("run_id", ["", "mine"])
 def test_a_run_can_be_canceled_by_whoever_can_find_it(run_id: str) -> None:
     driver = Driver()
-    shown = driver.table._runs = Shown()
+    by_seq, by_name = Shown(), Shown()
+    driver.table._runs, driver.table._named = by_seq, by_name
     driver.submit("chat", "hello", run_id=run_id)
-    assert shown.complete == [True]
+    assert by_seq.complete == [True]
+    assert by_name.complete == [True] * bool(run_id)
 
 
 # --- names that the table gives ---
@@ -235,12 +248,102 @@ def test_a_run_without_a_name_is_named_after_its_seq() -> None:
 @pytest.mark.contract("A5")
 def test_a_name_that_the_table_would_give_may_be_taken_by_a_caller() -> None:
     driver = Driver()
-    mine = [driver.submit("chat", "a", run_id="run-3"), driver.submit("chat", "b", run_id="run-3'")]
+    mine = [driver.submit("chat", "a", run_id=name) for name in ("run-3", "run-4")]
     made = driver.submit("chat", "c")
-    assert made.run_id == "run-3''"
+    assert (made.run_id, made.seq) == ("run-5", 5), "the next that nobody has"
     assert [driver.table.run(run.run_id) for run in (*mine, made)] == [*mine, made]
     driver.end_all()
-    assert driver.table._runs == {"run-3": mine[0], "run-3'": mine[1]}
+    assert driver.table._named == {"run-3": mine[0], "run-4": mine[1]}
+
+
+@pytest.mark.contract("A5")
+def test_a_name_that_the_table_has_given_is_in_use_as_long_as_that_run_is() -> None:
+    driver = Driver()
+    made = driver.submit("chat", "a")
+    with pytest.raises(DuplicateRun):
+        driver.submit("chat", "b", run_id="run-1")
+    assert driver.submit("chat", "a", run_id="run-1") is made
+    driver.end_all()
+    assert driver.submit("chat", "b", run_id="run-1").seq == 2
+
+
+LOOKALIKES = ["run-", "run-01", "run-1x", "run-\u0661", "run--1", "run-" + "9" * 5000]
+
+
+@pytest.mark.parametrize("name", LOOKALIKES)
+def test_what_only_looks_like_a_name_that_the_table_gives_is_none(name: str) -> None:
+    driver = Driver()
+    driver.submit("chat", "a")
+    assert driver.table.run(name) is None
+
+
+@pytest.mark.contract("A4")
+@pytest.mark.parametrize("name", [None, 7, [], {}])
+@pytest.mark.parametrize("ask", [Table.run, Table.explain])
+def test_what_is_not_even_a_string_is_no_id(ask: Callable[..., object], name: Any) -> None:
+    with pytest.raises(InvalidOption):
+        ask(Driver().table, name)
+
+
+@pytest.mark.contract("A2")
+def test_a_run_is_found_by_its_made_up_name_however_great_its_seq() -> None:
+    driver = Driver()
+    driver.table._next_seq = itertools.count(10**LONGEST_SEQ - 1).__next__
+    run = driver.submit("chat", "a")
+    assert run.run_id == "run-" + "9" * LONGEST_SEQ
+    assert driver.table.run(run.run_id) is run
+
+
+@pytest.mark.contract("A5", "R4")
+@pytest.mark.parametrize("faster", ["the name", "the seq"])
+def test_a_given_and_a_made_up_name_that_are_the_same_never_belong_to_two_runs(faster: str) -> None:
+    driver = Driver()
+    table = driver.table
+
+    class Meanwhile(dict[Any, Run[str]]):
+        """An index where somebody else comes in just after an entry was made."""
+
+        def setdefault(self, key: str, run: Any = None) -> Any:
+            found = super().setdefault(key, run)
+            if run.prompt == "named" and faster == "the seq":
+                made.append(driver.submit("other", "made up"))
+            return found
+
+        def __setitem__(self, key: int, run: Run[str]) -> None:
+            super().__setitem__(key, run)
+            if run.prompt == "made up" and faster == "the name" and not made:
+                made.append(run)
+                with contextlib.suppress(DuplicateRun):
+                    driver.submit("chat", "named", run_id=run.run_id)
+
+    made: list[Run[str]] = []
+    table._runs, table._named = Meanwhile(), Meanwhile()
+    if faster == "the seq":
+        driver.submit("chat", "named", run_id="run-2")
+    else:
+        driver.submit("other", "made up")
+    ids = [run.run_id for view in table.snapshot().sessions for run in view.in_flight]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.contract("A4", "A5", "R4")
+def test_a_name_that_was_given_by_the_table_in_that_very_moment_is_refused() -> None:
+    driver = Driver()
+    table = driver.table
+
+    class JustBefore(dict[Any, Run[str]]):
+        """An index where somebody else comes in just before an entry is made."""
+
+        def setdefault(self, key: str, run: Any = None) -> Any:
+            driver.submit("other", "made up")
+            return super().setdefault(key, run)
+
+    table._named = JustBefore()
+    with pytest.raises(DuplicateRun):
+        driver.submit("chat", "named", run_id="run-2")
+    assert table._named == {}
+    assert [run.run_id for run in table._runs.values()] == ["run-2"]
+    assert list(table._sessions) == ["other"]
 
 
 # --- what can be seen ---
@@ -304,7 +407,7 @@ def test_whoever_finds_a_record_just_before_it_is_freed_sees_an_idle_session() -
     for ask in asks:
         run = driver.submit("chat", "a")
         driver.cancel("chat", cause=Cause.DEADLINE)
-        record: Record[str, str] = driver.table._sessions["chat"]
+        record: Record[str] = driver.table._sessions["chat"]
         overtake(record, lambda run=run: driver.finish(run))  # type: ignore[misc]
         assert ask()
         assert record.retired
@@ -316,7 +419,7 @@ def test_whoever_finds_a_record_just_before_it_is_freed_sees_an_idle_session() -
 def test_whoever_finds_a_record_just_before_it_is_freed_and_made_again_finds_the_new_one() -> None:
     driver = Driver()
     old = driver.submit("chat", "old")
-    fresh: list[Run[str, str]] = []
+    fresh: list[Run[str]] = []
 
     def first() -> None:
         driver.finish(old)
@@ -366,10 +469,10 @@ def test_a_run_with_another_prompt_keeps_its_seq_and_its_place() -> None:
     ],
 )
 def test_nothing_can_happen_to_a_run_that_was_never_accepted(
-    call: Callable[[Table[str, str], Run[str, str]], object],
+    call: Callable[[Table[str], Run[str]], object],
 ) -> None:
     driver = Driver()
-    run: Run[str, str] = Run("chat", "hello")
+    run: Run[str] = Run("chat", "hello")
     before = driver.facts()
     with pytest.raises(IllegalEvent) as raised:
         call(driver.table, run)
@@ -391,7 +494,16 @@ def test_a_driver_that_finishes_or_settles_the_wrong_run_is_told_so_and_changes_
     assert driver.facts() == before
 
 
+def test_whoever_performs_what_a_table_orders_is_found_from_its_runs() -> None:
+    driver = Driver()
+    assert driver.table.driver is None
+    driver.table.driver = driver
+    run = driver.submit("chat", "a")
+    assert run.session is not None
+    assert run.session.driver is driver
+
+
 def test_a_snapshot_leaves_out_a_session_that_is_only_being_looked_into() -> None:
     driver = Driver()
-    driver.table._find_or_make("somebody is about to accept here")
+    driver.table._make("somebody is about to accept here")
     assert driver.table.snapshot().sessions == ()

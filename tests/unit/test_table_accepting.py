@@ -40,7 +40,7 @@ IN_FLIGHT = [state for state in RunState if state not in {RunState.NEW, RunState
 
 @pytest.mark.contract("A1")
 def test_accepting_decides_at_once_and_performs_nothing() -> None:
-    table: Table[str, str] = Table()
+    table: Table[str] = Table()
     performed: list[str] = []
     run = table.accept(Run("chat", "hello"), 0.0)
     assert (run.state, performed) == (RunState.ACTIVE, [])
@@ -70,10 +70,10 @@ def test_accepting_does_not_wait_for_a_lock_of_another_session() -> None:
 def test_race_32_accepting_and_canceling_do_not_wait_for_a_thread_that_is_stuck_performing() -> (
     None
 ):
-    table: Table[str, str] = Table()
+    table: Table[str] = Table()
     stuck, go_on = threading.Event(), threading.Event()
 
-    def perform(_effect: Effect, _run: Run[Any, Any], _at: float) -> None:
+    def perform(_effect: Effect, _run: Run[Any], _at: float) -> None:
         stuck.set()
         assert go_on.wait(PATIENCE_S)
 
@@ -147,9 +147,9 @@ def test_whatever_is_in_flight_can_be_canceled(state: RunState) -> None:
 def test_race_11_of_two_prompts_for_an_idle_session_one_starts_and_the_other_waits() -> None:
     driver = Driver()
     table = driver.table
-    faster: list[Run[str, str]] = []
+    faster: list[Run[str]] = []
     # Both have looked for the session, and neither has its lock yet.
-    record = table._find_or_make("chat")
+    record = table._make("chat")
     overtake(record, lambda: faster.append(driver.submit("chat", "faster")))
     slower = driver.submit("chat", "slower")
     assert [run.state for run in (*faster, slower)] == [RunState.ACTIVE, RunState.QUEUED]
@@ -194,7 +194,7 @@ def nothing(_driver: Driver) -> None:
 
 REJECT, FOLD = WhenBusy.REJECT, WhenBusy.FOLD
 WRONG: Any = "sideways"
-REFUSALS: dict[str, tuple[Callable[[Driver], object], Run[str, str], type[Refused]]] = {
+REFUSALS: dict[str, tuple[Callable[[Driver], object], Run[str], type[Refused]]] = {
     "unknown when_busy": (fill, Run("chat", "x", when_busy=WRONG), InvalidOption),
     "blank run id": (fill, Run("chat", "x", " \n"), InvalidOption),
     "line full": (fill, Run("chat", "x"), LineFull),
@@ -252,7 +252,7 @@ def test_what_can_not_be_accepted_is_refused_before_anything_changes(why: str) -
     assert type(refused.value) is error
     assert driver.facts() == before
     assert (run.seq, run.state, run.outcome, run.session) == (0, RunState.NEW, None, None)
-    assert (run.run_id, run.named) == (name, False)
+    assert run.run_id == name
 
 
 @pytest.mark.contract("A4", "A2")

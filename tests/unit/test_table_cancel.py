@@ -17,12 +17,12 @@ from sessionsched import (
 )
 
 
-def statuses(*runs: Run[str, str]) -> list[str]:
+def statuses(*runs: Run[str]) -> list[str]:
     """How these runs ended, spelt."""
     return [run.outcome.status.value if run.outcome else "in flight" for run in runs]
 
 
-def one_of_each(driver: Driver) -> list[Run[str, str]]:
+def one_of_each(driver: Driver) -> list[Run[str]]:
     """An active run, one that it took, one that is ready and one that is not."""
     active = driver.submit("chat", "active")
     taken = driver.submit("chat", "taken", when_busy=WhenBusy.FOLD)
@@ -108,7 +108,7 @@ def test_a_cancel_never_covers_a_run_accepted_after_it(*, ready: bool) -> None:
 def test_race_13_a_prompt_that_comes_while_the_line_is_being_cleared_does_not_vanish() -> None:
     driver = Driver()
     driver.submit_each("chat", "a", "b")
-    sent: list[Run[str, str]] = []
+    sent: list[Run[str]] = []
     overtake(
         driver.table._sessions["chat"],
         lambda: sent.append(elsewhere(lambda: driver.submit("chat", "c"))),

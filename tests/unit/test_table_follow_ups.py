@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FOLD = WhenBusy.FOLD
 
 
-def follow_up(driver: Driver, *prompts: str, ready: bool = True) -> list[Run[str, str]]:
+def follow_up(driver: Driver, *prompts: str, ready: bool = True) -> list[Run[str]]:
     return [driver.submit("chat", prompt, when_busy=FOLD, ready=ready) for prompt in prompts]
 
 
@@ -179,6 +179,7 @@ def test_a_folded_run_keeps_its_own_times_and_started_when_it_was_taken() -> Non
     assert run.outcome is not None
     times = run.outcome.accepted_at, run.outcome.started_at, run.outcome.ended_at
     assert times == (2.0, 3.0, 4.0)
+    assert taker.folded == (), "else they would keep each other alive"
 
 
 @pytest.mark.contract("F3", "T1")
@@ -278,7 +279,7 @@ def test_on_an_idle_session_there_is_nothing_to_cover(when_busy: WhenBusy) -> No
     ],
 )
 def test_nothing_moves_a_held_line_until_it_is_resumed(
-    act: Callable[[Driver, list[Run[str, str]]], object],
+    act: Callable[[Driver, list[Run[str]]], object],
 ) -> None:
     driver = Driver(Limits(max_active=1))
     a, b = driver.submit_each("chat", "a", "b")
@@ -311,6 +312,25 @@ def test_a_line_is_held_once_and_resumed_once() -> None:
     assert [driver.resume("chat"), driver.resume("chat")] == [True, False]
 
 
+@pytest.mark.contract("X10")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda driver: driver.cancel("chat"),
+        lambda driver: driver.submit("chat", "c", when_busy=WhenBusy.INTERRUPT),
+        lambda driver: driver.table.cancel_all(9.0),
+        Driver.close,
+        Driver.suspend_active,
+        lambda driver: (driver.hold("chat"), driver.resume("chat")),
+    ],
+)
+def test_whatever_does_not_ask_for_a_hold_holds_nothing(call: Callable[[Driver], object]) -> None:
+    driver = Driver()
+    driver.submit_each("chat", "a", "b")
+    call(driver)
+    assert driver.table.session("chat").held is False
+
+
 @pytest.mark.contract("X10", "X3")
 def test_an_idle_session_is_neither_held_nor_resumed() -> None:
     driver = Driver()
@@ -322,7 +342,7 @@ def test_an_idle_session_is_neither_held_nor_resumed() -> None:
 @pytest.mark.contract("X10", "D4")
 @pytest.mark.parametrize("end", [Driver.finish, Driver.settle])
 def test_a_hold_ends_when_the_session_falls_idle(
-    end: Callable[[Driver, Run[str, str]], bool],
+    end: Callable[[Driver, Run[str]], bool],
 ) -> None:
     driver = Driver()
     run = driver.submit("chat", "a", ready=end is Driver.finish)
@@ -330,14 +350,14 @@ def test_a_hold_ends_when_the_session_falls_idle(
     record = driver.table._sessions["chat"]
     assert record.held
     assert end(driver, run)
-    assert not record.held
+    assert record.held is False
     assert states(driver.submit("chat", "b")) == ["active"]
 
 
 @pytest.mark.contract("X10")
 def test_a_hold_that_comes_before_the_first_prompt_has_the_lock_holds_nothing() -> None:
     driver = Driver()
-    record = driver.table._find_or_make("chat")
+    record = driver.table._make("chat")
     assert not driver.hold("chat")
     assert not record.held
     assert states(driver.submit("chat", "a")) == ["active"]

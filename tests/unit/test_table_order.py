@@ -167,21 +167,21 @@ def test_a_run_whose_preparation_fails_has_failed_with_that_error_and_the_line_m
 # --- D4: the ways in which a run can end, and what comes next ---
 
 
-def cancel_then(how: How) -> Callable[[Driver, Run[str, str]], object]:
-    def end(driver: Driver, run: Run[str, str]) -> None:
+def cancel_then(how: How) -> Callable[[Driver, Run[str]], object]:
+    def end(driver: Driver, run: Run[str]) -> None:
         driver.cancel_run(run)
         driver.finish(run, how)
 
     return end
 
 
-def fold_then_finish(driver: Driver, run: Run[str, str]) -> None:
+def fold_then_finish(driver: Driver, run: Run[str]) -> None:
     last = driver.submit("chat", "follow-up", when_busy=WhenBusy.FOLD)
     assert driver.fold(run) == (last,)
     driver.finish(run)
 
 
-def drop_another_first(driver: Driver, run: Run[str, str]) -> None:
+def drop_another_first(driver: Driver, run: Run[str]) -> None:
     dropped = driver.submit("chat", "dropped")
     driver.cancel_run(dropped)
     driver.finish(run)
@@ -189,12 +189,12 @@ def drop_another_first(driver: Driver, run: Run[str, str]) -> None:
     driver.settle(dropped)
 
 
-def deadline(driver: Driver, run: Run[str, str]) -> None:
+def deadline(driver: Driver, run: Run[str]) -> None:
     driver.cancel_run(run, scope=Scope.ACTIVE, cause=Cause.DEADLINE)
     driver.finish(run, How.STOPPED)
 
 
-def stop_between_two_settles(driver: Driver, run: Run[str, str]) -> None:
+def stop_between_two_settles(driver: Driver, run: Run[str]) -> None:
     dropped = [driver.submit("chat", "dropped") for _ in range(2)]
     for each in dropped:
         driver.cancel_run(each)
@@ -204,7 +204,7 @@ def stop_between_two_settles(driver: Driver, run: Run[str, str]) -> None:
     driver.settle(dropped[0], OSError())
 
 
-ACTIVE_ENDS: list[Callable[[Driver, Run[str, str]], object]] = [
+ACTIVE_ENDS: list[Callable[[Driver, Run[str]], object]] = [
     *(lambda driver, run, how=how: driver.finish(run, how)
       for how in (How.RETURNED, How.RAISED, How.STOPPED)),
     *(cancel_then(how) for how in How),
@@ -218,7 +218,7 @@ ACTIVE_ENDS: list[Callable[[Driver, Run[str, str]], object]] = [
 @pytest.mark.contract("D4")
 @pytest.mark.parametrize("end", ACTIVE_ENDS)
 def test_race_08_the_next_in_line_starts_however_the_active_run_ended(
-    end: Callable[[Driver, Run[str, str]], object],
+    end: Callable[[Driver, Run[str]], object],
 ) -> None:
     driver = Driver()
     run, following, last = driver.submit_each("chat", "a", "b", "c")
@@ -242,7 +242,7 @@ def test_race_08_the_next_in_line_starts_however_the_active_run_ended(
     ],
 )
 def test_the_next_in_line_starts_however_the_first_was_dropped(
-    drop: Callable[[Driver, Run[str, str]], object],
+    drop: Callable[[Driver, Run[str]], object],
 ) -> None:
     driver = Driver()
     run, following = driver.submit("chat", "a", ready=False), driver.submit("chat", "b")

@@ -15,6 +15,7 @@ from sessionsched import (
     Limits,
     Outcome,
     Run,
+    RunState,
     Scope,
     SessionState,
     Status,
@@ -32,7 +33,7 @@ GIVEN = [Cause.INTERRUPT, Cause.SUPERSEDED, Cause.DEADLINE, Cause.EXPIRED, Cause
 # --- T1, T2, T4 ---
 
 
-def a_bit_of_everything(driver: Driver) -> list[Run[str, str]]:
+def a_bit_of_everything(driver: Driver) -> list[Run[str]]:
     a, b, c = driver.submit_each("chat", "a", "b", "c")
     d = driver.submit("chat", "d", when_busy=WhenBusy.FOLD)
     driver.fold(a)
@@ -83,7 +84,7 @@ def test_nothing_happens_to_a_run_that_has_ended() -> None:
 
 @pytest.mark.contract("T1")
 def test_the_outcome_is_there_when_the_end_is_announced() -> None:
-    table: Table[str, str] = Table()
+    table: Table[str] = Table()
     seen: list[tuple[Effect, float, object]] = []
     run = table.accept(Run("chat", "a"), 1.5)
     table.finish(run, How.RETURNED, 2.5, result="text")
@@ -148,8 +149,8 @@ def test_a_run_starts_after_the_end_of_one_that_was_dropped_behind_the_active_on
 class Watchful(Driver):
     """Performs nothing while anybody has a lock of this table."""
 
-    def perform(self, effect: Effect, run: Run[Any, Any], at: float) -> None:
-        for record in {cast("Record[str, str]", run.session), *self.table._sessions.values()}:
+    def perform(self, effect: Effect, run: Run[Any], at: float) -> None:
+        for record in {cast("Record[str]", run.session), *self.table._sessions.values()}:
             assert record.lock.acquire(blocking=False), effect
             record.lock.release()
         super().perform(effect, run, at)
@@ -361,3 +362,33 @@ def test_race_21_a_run_that_returns_in_spite_of_the_close_has_completed(
     driver.finish(run, result="text")
     assert ends(run) == [("completed", None)]
     assert outcome(run).result == "text"
+
+
+@pytest.mark.contract("P1")
+@pytest.mark.parametrize("covered", [True, False])
+def test_a_run_whose_handler_never_took_a_step_did_not_start(covered: bool) -> None:  # noqa: FBT001
+    driver = Driver()
+    run = driver.submit("chat", "hello")
+    if covered:
+        driver.cancel()
+    driver.finish(run, How.SKIPPED)
+    assert ends(run) == [
+        ("canceled", Cause.INTERRUPT) if covered else ("suspended", Cause.EXTERNAL)
+    ]
+    assert (outcome(run).started, outcome(run).started_at) == (False, None)
+
+
+@pytest.mark.contract("T1")
+def test_a_run_that_was_dropped_neither_started_nor_was_it_abandoned() -> None:
+    driver = Driver()
+    run = driver.bring(RunState.ENDING)
+    driver.settle(run)
+    assert (outcome(run).started, outcome(run).abandoned) == (False, False)
+
+
+def test_a_run_without_a_scheduler_says_what_to_do_instead() -> None:
+    run: Run[str] = Run("chat", "hello")
+    with pytest.raises(NotImplementedError, match=r"Table\.fold"):
+        run.take_follow_ups()
+    with pytest.raises(NotImplementedError, match="subscribers"):
+        run.emit("x")

@@ -190,7 +190,7 @@ def look_around(world: World, it: Frozen) -> None:
             _the_handler_will_hear(it, session)
 
 
-def _five_sentences(record: Session[Any, Any]) -> None:
+def _five_sentences(record: Session[Any]) -> None:
     """The explicit state is what the sentences say about the fields."""
     true = [state for state, (_, holds) in SENTENCES.items() if holds(record)]
     if true != [record.state]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from sessionsched.testing.explore.situation import Action, Config, Frozen, Out
 
-    AnyRun: TypeAlias = Run[str, str]
+    AnyRun: TypeAlias = Run[str]
 
 __all__ = ["World"]
 
@@ -48,7 +48,7 @@ class World:
     def __init__(self, config: Config) -> None:
         self.config = config
         limits = Limits(max_waiting=config.most, max_active=config.slots, remembered=0)
-        self.table: Table[str, str] = Table(limits)
+        self.table: Table[str] = Table(limits)
         self.runs: dict[int, AnyRun] = {}
 
     # --- putting the table into a situation ---
@@ -56,7 +56,7 @@ class World:
     def load(self, situation: Frozen) -> None:
         """Make the table what it was in `situation`."""
         table = self.table
-        table.outbox._effects.clear()  # noqa: SLF001
+        table.outbox.effects.clear()
         table._sessions = {}  # noqa: SLF001
         table._closed = situation.closing > 0  # noqa: SLF001
         self.runs = {}
@@ -66,14 +66,14 @@ class World:
             if seq not in self.runs:
                 self.runs[seq] = _ended(seq, name)
         in_flight = (run for run in self.runs.values() if run.state is not RunState.ENDED)
-        table._runs = {run.run_id: run for run in in_flight}  # noqa: SLF001
+        table._runs = {run.seq: run for run in in_flight}  # noqa: SLF001
         table._next_seq = itertools.count(max(self.runs, default=0) + 1).__next__  # noqa: SLF001
         if self.config.slots is not None:
             self._thaw_slots(self.config.slots, situation)
 
     def _thaw(self, it: FrozenSession) -> None:
         table = self.table
-        record: Record[str, str] = Record(it.name, table.outbox, table._slots)  # noqa: SLF001
+        record: Record[str] = Record(it.name, table.outbox, table._slots)  # noqa: SLF001
         table._sessions[it.name] = record  # noqa: SLF001
         record.state, record.mark, record.newest = STATES[it.state], it.mark, it.newest
         record.held = it.held
@@ -84,15 +84,18 @@ class World:
             record.ending.append(self._thaw_run(each, RunState.ENDING, record))
         if it.active is not None:
             record.active = self._thaw_run(it.active, RunState.ACTIVE, record)
-            record.active.folded = tuple(
-                self._thaw_run(each, RunState.FOLDED, record) for each in it.taken
-            )
+            if it.taken:
+                record.active.own.folded = tuple(
+                    self._thaw_run(each, RunState.FOLDED, record) for each in it.taken
+                )
 
-    def _thaw_run(self, it: FrozenRun, state: RunState, record: Record[str, str]) -> AnyRun:
+    def _thaw_run(self, it: FrozenRun, state: RunState, record: Record[str]) -> AnyRun:
         policy = WhenBusy.FOLD if it.follows_up else WhenBusy.QUEUE
-        run: AnyRun = Run(record.session_id, "prompt", f"run-{it.seq}", policy)
+        run: AnyRun = Run(record.session_id, "prompt", "", policy)
         run.seq, run.state, run.session = it.seq, state, record
-        run.cause, run.promoted = CAUSES[it.cause], it.promoted
+        run.cause = CAUSES[it.cause]
+        if it.promoted:
+            run.own.promoted = True
         self.runs[it.seq] = run
         return run
 
@@ -119,7 +122,7 @@ class World:
 
     def effects(self) -> list[Out]:
         """Take what was ordered since the last time, as the naive model writes it."""
-        ordered = self.table.outbox._effects  # noqa: SLF001
+        ordered = self.table.outbox.effects
         found = [_out(effect, run) for effect, run, _ in ordered]
         ordered.clear()
         return found
@@ -177,7 +180,7 @@ class World:
         return True
 
 
-def _freeze(record: Record[str, str]) -> FrozenSession:
+def _freeze(record: Record[str]) -> FrozenSession:
     active = record.active
     return FrozenSession(
         record.session_id,

@@ -74,7 +74,7 @@ def wrong_calls(world: World) -> Iterator[Wrong]:
 
 def _on_strangers(world: World) -> Iterator[Wrong]:
     table = world.table
-    stranger: Run[str, str] = Run("a", "never accepted")
+    stranger: Run[str] = Run("a", "never accepted")
     yield "T1", "finish of a stranger", lambda: table.finish(stranger, How.RETURNED, 0.0)
     yield "T1", "settle of a stranger", lambda: table.settle(stranger, 0.0)
     yield "A4", "accept for a blank session", lambda: table.accept(Run(" ", "prompt"), 0.0)
@@ -87,7 +87,7 @@ def _on_strangers(world: World) -> Iterator[Wrong]:
         yield "A4", "accept after the close", lambda: table.accept(Run("a", "prompt"), 0.0)
 
 
-def _on_run(world: World, run: Run[str, str]) -> Iterator[Wrong]:
+def _on_run(world: World, run: Run[str]) -> Iterator[Wrong]:
     table, state, what = world.table, run.state, f"of {{{run.seq}}} ({run.state})"
     if run.session is None:  # ended long ago, and only its announcement is late
         return
@@ -119,7 +119,7 @@ def _on_run(world: World, run: Run[str, str]) -> Iterator[Wrong]:
             lambda: table.cancel_run(run, 0.0, cause=Cause.DEADLINE),
         )
     yield "A5", f"accept {what} once more", lambda: table.accept(run, 0.0) is not run
-    taken: Run[str, str] = Run(run.session_id, "another prompt", run.run_id)
+    taken: Run[str] = Run(run.session_id, "another prompt", run.run_id)
     yield "A5", f"another prompt under the id {what}", lambda: table.accept(taken, 0.0)
 
 

@@ -1,0 +1,267 @@
+"""The asyncio driver: performs what the table orders, on the loop's thread and nowhere else.
+
+A call from another thread is decided there and then; only what follows from it waits until the loop
+gets to it. Every task that was started is referred to until it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from sessionsched.aio.run import alive
+from sessionsched.aio.teardown import Teardown
+from sessionsched.closing import Closing
+from sessionsched.driver import Driver
+from sessionsched.errors import SchedulerClosed, WrongLoop
+from sessionsched.hooks import Hook
+from sessionsched.model import CloseReport, How, PromptT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from sessionsched.aio.run import AioRun
+    from sessionsched.driven import DrivenRun
+    from sessionsched.hooks import Report
+    from sessionsched.model import Run
+    from sessionsched.options import Options
+
+__all__ = ["AioDriver"]
+
+_NOT_OPEN: Final = "not open: use it in `async with`, or make it where its event loop runs"
+_NO_LOOP: Final = "its event loop is closed"
+
+
+class AioDriver(Driver[PromptT]):
+    """One scheduler's driver. Its times are in seconds, on the loop's clock."""
+
+    loop: asyncio.AbstractEventLoop
+    #: Done when a close is.
+    closed: asyncio.Future[CloseReport[PromptT]]
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.shut = _NOT_OPEN
+        #: The loop's thread, by id; None until there is a loop.
+        self._thread: int | None = None
+        #: Tasks that have ever taken a turn here: they may wait for themselves.
+        self.hosts: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+        #: Others have their turn on the loop, and then `_go_on` comes. The loop's thread writes it.
+        self._resting = False
+        #: Tasks that no active run refers to, and whose they are: hooks, and abandoned handlers.
+        self.kept: dict[asyncio.Task[Any], Run[PromptT]] = {}
+
+    @property
+    def in_use(self) -> bool:
+        return self._thread is not None
+
+    # --- the loop ---
+
+    def open(self) -> None:
+        """Belong to the running loop from here on.
+
+        Raises:
+            WrongLoop: it belongs to another one.
+        """
+        if self._thread is None:
+            self.loop = asyncio.get_running_loop()
+            self._thread = get_ident()
+            self.shut = None
+            self._teardown = Teardown(self)
+        self.on_its_loop()
+
+    def on_its_loop(self) -> None:
+        """Refuse to wait for anything on a loop that is not the scheduler's own.
+
+        Raises:
+            WrongLoop: this is another one.
+            SchedulerClosed: there is none yet, or the process was forked.
+        """
+        if self.shut is not None:
+            raise SchedulerClosed(self.shut)
+        if asyncio.get_running_loop() is not self.loop:
+            raise WrongLoop("wait on the event loop that the scheduler was opened on")
+
+    def now(self) -> float:
+        return 0.0 if self._thread is None else self.loop.time()
+
+    def call_at(self, when: float, call: Callable[[], object]) -> asyncio.TimerHandle:
+        return self.loop.call_at(when, call)
+
+    def obey(self) -> None:
+        if not self.orders:
+            return
+        if self.loop.is_closed():
+            self._write_off()
+        elif get_ident() == self._thread:
+            self.perform_all()
+        else:
+            self._tell_loop(self.perform_all)
+
+    def perform_all(self) -> None:
+        if not self._resting:
+            super().perform_all()
+
+    def go_on_later(self) -> bool:
+        self._resting = True
+        self.loop.call_soon(self._go_on)
+        return True
+
+    def _go_on(self) -> None:
+        self._resting = False
+        self.perform_all()
+
+    def _tell_loop(self, call: Callable[..., object], *args: object) -> None:
+        """Have something called on the loop's thread."""
+        try:
+            self.loop.call_soon_threadsafe(call, *args)
+        except RuntimeError:  # closed just now
+            self._write_off()
+
+    def _write_off(self) -> None:
+        """The loop is gone, and every handler with it: end what is in flight, tell nobody."""
+        now = self.now()
+        self.table.close(now)
+        for view in self.table.snapshot().sessions:
+            for run in view.ending:
+                self.table.settle(run, now)
+            if view.active is not None:
+                begun = cast("AioRun[PromptT]", view.active).begun
+                self.table.finish(view.active, How.STOPPED if begun else How.SKIPPED, now)
+        self.table.drain(lambda *_: None)
+
+    # --- calls ---
+
+    def accept(self, run: Run[PromptT], *, ready: bool) -> Run[PromptT]:
+        if self.shut is not None or self.loop.is_closed():
+            raise SchedulerClosed(self.shut or _NO_LOOP, run.session_id, run.run_id or None)
+        known = self.table.accept(run, self.loop.time(), ready=ready)
+        if self.orders:
+            self.obey()
+        return known
+
+    def forsaken(self, run: Run[PromptT]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+            self.loop.call_soon_threadsafe(self.withdraw, run)
+
+    # --- hooks, and whoever was abandoned ---
+
+    def call_hook(
+        self,
+        hook: Callable[..., Any],
+        run: DrivenRun[PromptT],
+        limit_s: float | None,
+        report: Report,
+        after: Hook | None = None,
+    ) -> Hook:
+        return AioHook(self, hook, run, limit_s, report, after)
+
+    def keep(self, task: asyncio.Task[Any], run: Run[PromptT]) -> None:
+        """Refer to a task until it is over; then nobody asks how it went."""
+        self.kept[task] = run
+        alive[task] = run
+        task.add_done_callback(self._let_go)
+
+    def _let_go(self, task: asyncio.Task[Any]) -> None:
+        del self.kept[task]
+        alive.pop(task, None)
+        if not task.cancelled():
+            task.exception()  # else asyncio complains that nobody asked
+        if self.closing is not None:
+            self.closing.check()
+
+    def stragglers(self) -> Collection[Run[PromptT]]:
+        return self.kept.values()
+
+    def stop_stragglers(self) -> None:
+        for task in self.kept:
+            task.cancel()
+
+    # --- waiting and closing ---
+
+    async def ended(self, run: AioRun[PromptT]) -> None:
+        """Wait until the run has ended.
+
+        Raises:
+            WouldDeadlock: it can't end before the run that waits for it.
+            WrongLoop: wait on the scheduler's own loop.
+        """
+        if run.outcome is not None:
+            return
+        self.on_its_loop()
+        waiter = self.loop.create_future()
+        waiters = run.waiters = run.waiters or []
+        waiters.append(waiter)
+        me = asyncio.current_task()
+        try:
+            if me in alive or (self.hosts and me in self.hosts):  # nobody else waits for itself
+                with self.waits.wait(me, run):
+                    await waiter
+            else:
+                await waiter
+        except BaseException:
+            waiters.remove(waiter)
+            raise
+
+    def close(self, drain_s: float) -> asyncio.Future[CloseReport[PromptT]]:
+        """Close, or hurry up a close that is under way. Gives what is done when it is."""
+        if self.closing is None:
+            self.closed = self.loop.create_future()
+            # There is no task for it: the teardown of a loop cancels all tasks.
+            self.closing = Closing(self, self._is_closed)
+            self.closing.begin()
+        self.closing.within(drain_s)
+        return self.closed
+
+    def forget(self) -> None:
+        """Close, without anybody's waiting for it, if that can be done at all."""
+        if self.shut is None:
+            self._tell_loop(self.close, 0.0)
+
+    def _is_closed(self, report: CloseReport[PromptT]) -> None:
+        self.closed.set_result(report)
+        self._teardown.dismiss()
+
+
+class AioHook(Hook):
+    """One call of a hook, in a task of its own."""
+
+    def __init__(
+        self,
+        driver: AioDriver[Any],
+        hook: Callable[..., Any],
+        run: DrivenRun[Any],
+        limit_s: float | None,
+        report: Report,
+        after: Hook | None,
+    ) -> None:
+        super().__init__(report)
+        body = self._call(driver, hook, run, limit_s, after)
+        self.task: asyncio.Task[None] = asyncio.Task(body, loop=driver.loop, context=run.context)
+        self.task.add_done_callback(self._over)
+        driver.keep(self.task, run)
+
+    async def _call(
+        self,
+        driver: AioDriver[Any],
+        hook: Callable[..., Any],
+        run: DrivenRun[Any],
+        limit_s: float | None,
+        after: Hook | None,
+    ) -> None:
+        if isinstance(after, AioHook) and not after.task.done():
+            await asyncio.wait([after.task], timeout=limit_s)
+        self.limit(driver, run, limit_s)
+        await hook(run)
+
+    def stop(self) -> None:
+        self.task.cancel()
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self.tell(asyncio.CancelledError(), stopped=task.cancelling() > 0)
+        else:
+            self.tell(task.exception())

@@ -1,0 +1,126 @@
+"""A run with its task.
+
+Rule 1. One fresh task per run: a late `cancel()` can't hit the run after it.
+Rule 2. Its end is reported from inside of the task, in its last step, however that came. A task
+        that is canceled before its first step never enters a coroutine that has not begun: so
+        ours has. It waits at its very beginning, with everything in place to report the end.
+Rule 3. What a task says of itself is read here, and here alone. Whether a run was canceled is our
+        own cause; handlers raise, swallow, wrap and uncancel as they like.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from attrs import define, field
+
+from sessionsched.driven import DrivenRun
+from sessionsched.model import How, PromptT
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from sessionsched.aio.driver import AioDriver
+    from sessionsched.model import Run
+
+__all__ = ["AioRun", "alive"]
+
+#: Tasks of active runs and of hooks, and whose they are. asyncio itself refers to no task: one that
+#: waits for something that nobody else refers to would be collected, with the scheduler and all.
+alive: Final[dict[asyncio.Task[Any] | None, Run[Any]]] = {}
+
+# Members as globals: on Python 3.11 a look into the class costs more than a call.
+_HOW_RAISED: Final = How.RAISED
+_HOW_RETURNED: Final = How.RETURNED
+
+
+@types.coroutine
+def _begin_here() -> Generator[None, None, None]:
+    """Wait for whoever goes on with this coroutine; nothing of the handler has run yet."""
+    yield
+
+
+@define(eq=False, weakref_slot=False, repr=False)
+class AioRun(DrivenRun[PromptT]):
+    """A run that an asyncio task carries."""
+
+    #: Whoever waits for its end; None: nobody, or it has ended.
+    waiters: list[asyncio.Future[None]] | None = field(default=None, init=False)
+
+    def begin(self, driver: AioDriver[PromptT]) -> None:
+        work = self._work(driver)
+        work.send(None)  # to where a cancel before the task's first step finds it
+        # Not loop.create_task: with an eager task factory the handler would run in here.
+        self.carrier = task = asyncio.Task(
+            work, loop=driver.loop, name=self.run_id, context=self.context
+        )
+        alive[task] = self
+        if driver.waits.counts:
+            driver.waits.carries(self, task)
+
+    async def _work(self, driver: AioDriver[PromptT]) -> object:
+        try:
+            await _begin_here()
+            self.begun = True
+            result = await driver.options.handler(self)
+        except asyncio.CancelledError as error:
+            self._is_canceled(driver, error)
+            raise
+        except (KeyboardInterrupt, SystemExit) as error:
+            # This stops the loop, and nobody knows whether it runs on: end before that.
+            self._finish(driver, _HOW_RAISED, error=error)
+            raise
+        except BaseException as error:
+            if asyncio.current_task(driver.loop) is not self.carrier:
+                raise  # the loop is gone, and Python closes what it left: nobody to report to
+            self._finish(driver, _HOW_RAISED, error=error)
+        else:
+            self._finish(driver, _HOW_RETURNED, result)
+            return result
+        return None
+
+    def _is_canceled(self, driver: AioDriver[PromptT], error: asyncio.CancelledError) -> None:
+        """A cancel came out of the handler.
+
+        One that somebody sent (we, or somebody outside: `cancelling`) is no error. One that nobody
+        sent is: the handler has made it up, or let one of something inside of it through.
+        """
+        if not self.begun:
+            driver.skipped(self)
+        elif self.cause is not None or (self.carrier is not None and self.carrier.cancelling()):
+            self._finish(driver, How.STOPPED)
+        else:
+            self._finish(driver, _HOW_RAISED, error=error)
+
+    def _finish(
+        self,
+        driver: AioDriver[PromptT],
+        how: How,
+        result: object = None,
+        error: BaseException | None = None,
+    ) -> None:
+        if self.carrier is not None:  # else it has ended without this: it was abandoned
+            driver.finish(self, how, result, error)
+
+    def stop(self) -> None:
+        self.own.told += 1
+        self.carrier.cancel()
+
+    @property
+    def going(self) -> bool:
+        return self.carrier is not None and not self.carrier.done()
+
+    def abandon(self, carrier: asyncio.Task[Any]) -> None:
+        cast("AioDriver[PromptT]", self.driver).keep(carrier, self)
+
+    def release(self, driver: AioDriver[PromptT]) -> None:
+        alive.pop(self.carrier, None)
+        if driver.waits.counts:
+            driver.waits.over(self)
+        self.carrier = self.context = None
+        waiters, self.waiters = self.waiters, None
+        for waiter in waiters or ():
+            if not waiter.done():
+                waiter.set_result(None)

@@ -1,0 +1,84 @@
+"""A subscription: events, as an iterator that makes nobody wait but its reader."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Generic
+
+from sessionsched.errors import SchedulerClosed
+from sessionsched.events import Mailbox
+from sessionsched.model import PromptT
+from sessionsched.threads.timers import at_most
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from sessionsched.events import Gap, RunEvent
+    from sessionsched.threads.driver import ThreadDriver
+
+__all__ = ["ThreadSubscription"]
+
+
+class ThreadSubscription(Generic[PromptT]):
+    """Events from `with` on, beginning with how things stand.
+
+    It comes to an end when the scheduler has closed and everything was read; one for a single run
+    does so after that run's RunEnded.
+    """
+
+    def __init__(
+        self, driver: ThreadDriver[PromptT], session_id: str | None, run_id: str | None, buffer: int
+    ) -> None:
+        self._driver = driver
+        self._entered = False
+        self._news = threading.Event()
+        self._mailbox: Mailbox[PromptT] = Mailbox.checked(
+            session_id, run_id, buffer, self._news.set
+        )
+
+    def __enter__(self) -> Self:
+        if self._entered:
+            raise RuntimeError("a subscription is entered once; subscribe once more")
+        self._entered = True
+        self._driver.watch(self._mailbox)
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._driver.hub.leave(self._mailbox)
+        self._news.set()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> RunEvent[PromptT] | Gap:
+        event = self.get()
+        if event is None:
+            raise StopIteration
+        return event
+
+    def get(self, timeout: float | None = None) -> RunEvent[PromptT] | Gap | None:
+        """Give the next event, waiting for it if need be. None: there will be no more.
+
+        Raises:
+            TimeoutError: there was none in that many seconds.
+        """
+        if not self._entered:
+            raise RuntimeError("a subscription begins with `with`")
+        if self._driver.shut is not None:
+            raise SchedulerClosed(self._driver.shut)
+        while True:
+            self._news.clear()  # before looking: what comes after that sets it again
+            with self._driver.hub.lock:
+                event, closed = self._mailbox.take(), self._mailbox.closed
+                if self._mailbox.unread or closed:
+                    self._news.set()  # for another reader
+            if event is not None or closed:
+                return event
+            if not self._news.wait(at_most(timeout)):
+                raise TimeoutError("no event came in that time")

@@ -1,0 +1,183 @@
+"""The asyncio scheduler, broken on purpose in one place each: what a simulation must find."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from sessionsched import How, Run, RunEnded
+from sessionsched.aio import driver as aio_driver
+from sessionsched.aio import run as aio_run
+from sessionsched.aio.run import AioRun
+from sessionsched.aio.subscription import Subscription
+from sessionsched.aio.turn import Turn, TurnRun
+from sessionsched.driver import Driver
+from sessionsched.events import Mailbox
+from sessionsched.hooks import Hook
+from sessionsched.machine import Session
+
+if TYPE_CHECKING:
+    import pytest
+
+    Patch = pytest.MonkeyPatch
+
+
+def the_coroutine_has_not_begun_when_its_task_is_canceled(patch: Patch) -> None:
+    async def nothing() -> None:
+        return
+
+    def begin(run: AioRun[Any], driver: Any) -> None:
+        run.carrier = task = asyncio.Task(run._work(driver), loop=driver.loop, context=run.context)
+        aio_run.alive[task] = run
+
+    patch.setattr(aio_run, "_begin_here", nothing)
+    patch.setattr(AioRun, "begin", begin)
+
+
+def an_interrupt_that_comes_before_the_first_step_is_lost(patch: Patch) -> None:
+    right = AioRun.stop
+
+    def stop(run: AioRun[Any]) -> None:
+        if run.begun:
+            right(run)
+
+    patch.setattr(AioRun, "stop", stop)
+
+
+def interrupts_overtake_starts(patch: Patch) -> None:
+    right = Driver._start
+
+    def start(driver: Any, run: Any, at: float) -> None:
+        driver.loop.call_soon(right, driver, run, at)
+
+    patch.setattr(Driver, "_start", start)
+
+
+def nobody_comes_back_after_the_grace(patch: Patch) -> None:
+    patch.setattr(Driver, "_still_going", lambda *_, **__: None)
+
+
+def timers_outlive_their_runs(patch: Patch) -> None:
+    patch.setattr(Driver, "_clear_timer", lambda driver, run: driver._timers.pop(run, None))
+
+
+def no_hand_over_after_a_failure(patch: Patch) -> None:
+    right = Session.finish
+
+    def finish(session: Any, run: Any, how: How, *rest: Any) -> Any:
+        with patch.context() as inside:
+            if how is How.RAISED:
+                inside.setattr(Session, "_advance", lambda *_: None)
+            return right(session, run, how, *rest)
+
+    patch.setattr(Session, "finish", finish)
+
+
+def the_end_is_told_after_whoever_waits_is_woken(patch: Patch) -> None:
+    def end(driver: Any, run: Any, at: float) -> None:
+        driver._clear_timer(run)
+        run.release(driver)
+        if driver.closing is not None:
+            driver.closing.ended(run)
+        driver.loop.call_soon(driver.hub.publish, RunEnded, run, at, run.outcome)
+
+    patch.setattr(Driver, "_end", end)
+
+
+def a_drop_is_recorded_while_the_line_moves_on(patch: Patch) -> None:
+    right = Driver._drop
+
+    def drop(driver: Any, run: Any, at: float) -> None:
+        right(driver, run, at)
+        driver.table.settle(run, at)
+
+    patch.setattr(Driver, "_drop", drop)
+
+
+def a_cancel_is_what_the_task_says(patch: Patch) -> None:
+    def is_canceled(run: Any, driver: Any, _error: BaseException) -> None:
+        if run.begun:
+            driver.finish(run, How.STOPPED)
+        else:
+            driver.skipped(run)
+
+    patch.setattr(AioRun, "_is_canceled", is_canceled)
+
+
+def what_is_returned_after_a_cancel_is_lost(patch: Patch) -> None:
+    right = AioRun._finish
+
+    def finish(run: Any, driver: Any, how: How, result: Any = None, error: Any = None) -> None:
+        right(run, driver, how, None if run.canceled else result, error)
+
+    patch.setattr(AioRun, "_finish", finish)
+
+
+def a_turn_does_not_take_its_cancel_back(patch: Patch) -> None:
+    async def take_back(turn: Any, run: Any, *, stopped: bool) -> bool:
+        return stopped
+
+    patch.setattr(Turn, "_take_back", take_back)
+
+
+def a_turn_is_canceled_after_its_body(patch: Patch) -> None:
+    patch.setattr(TurnRun, "going", property(lambda run: run.carrier is not None))
+    patch.setattr(TurnRun, "stop", lambda run: run.driver.loop.call_soon(run.host.cancel))
+
+
+def a_turn_that_was_canceled_on_its_way_in_goes_in(patch: Patch) -> None:
+    async def canceled_before(*_: Any) -> None:
+        return
+
+    patch.setattr(Turn, "_canceled_before", canceled_before)
+
+
+def a_full_mailbox_drops_ends(patch: Patch) -> None:
+    right = Mailbox.put
+
+    def put(box: Any, event: Any) -> None:
+        if box._room or not isinstance(event, RunEnded):
+            right(box, event)
+
+    patch.setattr(Mailbox, "put", put)
+
+
+def a_reader_that_waits_is_not_woken_by_the_close(patch: Patch) -> None:
+    right = Subscription._wake
+
+    def wake(subscription: Any) -> None:
+        if subscription._mailbox.unread:
+            right(subscription)
+
+    patch.setattr(Subscription, "_wake", wake)
+
+
+def a_close_does_not_wait_for_hooks(patch: Patch) -> None:
+    patch.setattr(aio_driver.AioDriver, "stragglers", lambda _: ())
+
+
+def hooks_take_as_long_as_they_like(patch: Patch) -> None:
+    patch.setattr(Hook, "limit", lambda *_: None)
+
+
+def cancels_hit_whoever_is_active_when_they_are_delivered(patch: Patch) -> None:
+    """A late cancel: sent to the session's task, not to the run's."""
+
+    def stop(run: Any) -> None:
+        def later() -> None:
+            active: Run[Any] | None = run.session.active
+            carrier = getattr(active, "carrier", None)
+            if carrier is not None:
+                carrier.cancel()
+
+        run.own.told += 1
+        run.driver.loop.call_soon(later)
+
+    patch.setattr(AioRun, "stop", stop)
+
+
+MUTANTS = {
+    name: it
+    for name, it in list(globals().items())
+    if callable(it) and getattr(it, "__module__", "") == __name__
+}

@@ -1,0 +1,353 @@
+"""Events, mailboxes and the hub, without any loop (T3 to T6)."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+from driving import PATIENCE_S, Driver, outcome
+
+from sessionsched import (
+    Cause,
+    Gap,
+    Run,
+    RunAccepted,
+    RunCanceling,
+    RunEnded,
+    RunEvent,
+    RunFolded,
+    RunProgress,
+    RunQueued,
+    RunStarted,
+    RunState,
+    RunStuck,
+    WhenBusy,
+)
+from sessionsched.events import Hub, Mailbox
+from sessionsched.outbox import Outbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Seen: TypeAlias = "RunEvent[str] | Gap"
+
+
+def no_wake() -> None:
+    """Nobody waits."""
+
+
+def mailbox(session_id: str = "", run_id: str = "", buffer: int = 100) -> Mailbox[str]:
+    return Mailbox(session_id, run_id, buffer, no_wake)
+
+
+def read(box: Mailbox[str]) -> list[Seen]:
+    """Everything that can be read now."""
+    return list(iter(box.take, None))
+
+
+def kinds(events: Iterable[Seen]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def a_run(session_id: str = "chat", run_id: str = "r") -> Run[str]:
+    return Run(session_id, "hello", run_id)
+
+
+def an_event(number: int, *, end: bool = False) -> RunEvent[str]:
+    at = float(number)
+    if end:
+        return RunEnded(number, at, ENDED, outcome(ENDED))
+    return RunProgress(number, at, a_run(), f"item {number}")
+
+
+ENDED = Driver().bring(RunState.ENDED)
+
+
+# --- what an event says ---
+
+
+def test_an_event_says_which_run_it_is_about() -> None:
+    run = Driver().submit("chat", "hello", run_id="mine")
+    event = RunStarted(7, 1.5, run)
+    assert (event.number, event.at, event.run) == (7, 1.5, run)
+    assert (event.session_id, event.run_id, event.seq) == ("chat", "mine", run.seq)
+
+
+def test_a_fold_says_which_run_took_it() -> None:
+    driver = Driver()
+    run = driver.bring(RunState.FOLDED)
+    assert RunFolded(1, 0.0, run).into == run.folded_into == "run-1"
+
+
+def test_events_are_themselves_and_not_what_they_say() -> None:
+    run = a_run()
+    one, same = RunQueued(1, 0.0, run), RunQueued(1, 0.0, run)
+    assert one != same
+    assert len({one, same}) == 2
+
+
+# --- a mailbox: T3 ---
+
+
+def lost_by(puts_and_reads: Iterable[str], buffer: int) -> tuple[list[Seen], set[int], int]:
+    """Put events ("e": an end, "o": another) and read ("r"); then read what is left.
+
+    Gives what was read, the numbers that must be missing in it, and how many events there were.
+    """
+    box, seen, lost, number = mailbox(buffer=buffer), [], set(), 0
+    unread: list[int] = []  # the numbers of what should be in the mailbox, ends aside
+    for step in puts_and_reads:
+        if step == "r":
+            event = box.take()
+            seen += [] if event is None else [event]
+            if isinstance(event, RunProgress):
+                unread.remove(event.number)
+            continue
+        number += 1
+        box.put(an_event(number, end=step == "e"))
+        if step == "e":
+            continue
+        if len(unread) < buffer:
+            unread.append(number)
+        else:
+            lost.add(number)
+    return seen + read(box), lost, number
+
+
+@pytest.mark.contract("T3", "T6")
+@pytest.mark.parametrize("buffer", [1, 2, 3])
+def test_every_event_is_read_or_counted_where_it_would_have_been(buffer: int) -> None:
+    for steps in itertools.product("oer", repeat=8):
+        seen, lost, count = lost_by(steps, buffer)
+        missing, expected = set(), 1
+        for event in seen:
+            if isinstance(event, Gap):
+                assert event.missed == event.number - expected + 1, steps
+                assert event.at == event.number, steps
+                missing |= set(range(expected, event.number + 1))
+            else:
+                assert event.number == expected, steps
+            expected = event.number + 1
+        assert expected == count + 1, steps
+        assert missing == lost, steps
+        assert ["Gap"] * 2 not in map(kinds, itertools.pairwise(seen)), steps
+
+
+@pytest.mark.contract("T3")
+def test_race_31_an_end_comes_into_a_full_mailbox_however_many_there_are() -> None:
+    box = mailbox(buffer=1)
+    for number in range(1, 11):
+        box.put(an_event(number))
+    for number in range(11, 21):
+        box.put(an_event(number, end=True))
+    assert kinds(read(box)) == ["RunProgress", "Gap"] + ["RunEnded"] * 10
+
+
+@pytest.mark.contract("T3")
+def test_a_gap_says_what_the_subscription_is_for() -> None:
+    box = mailbox("chat", "r", buffer=1)
+    for number in (1, 2, 3):
+        box.put(an_event(number))
+    gap = read(box)[-1]
+    assert isinstance(gap, Gap)
+    assert (gap.session_id, gap.run_id, gap.seq, gap.missed, gap.number) == ("chat", "r", 0, 2, 3)
+
+
+def test_a_gap_that_was_read_counts_no_further() -> None:
+    box = mailbox(buffer=1)
+    for number in (1, 2):
+        box.put(an_event(number))
+    first, gap = read(box)
+    box.put(an_event(3))
+    assert isinstance(gap, Gap)
+    assert (first.number, gap.missed, gap.number) == (1, 1, 2)
+    assert [event.number for event in read(box)] == [3]
+
+
+def test_the_first_state_is_read_first_and_takes_no_room() -> None:
+    box = mailbox(buffer=1)
+    for number in (1, 2, 3):
+        box.begin_with(an_event(number))
+    box.put(an_event(4))
+    box.put(an_event(5, end=True))
+    assert [event.number for event in read(box)] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_mailbox_for_one_run_is_closed_by_its_end_and_by_nothing_else(*, first: bool) -> None:
+    box, everything = mailbox(run_id="r"), mailbox()
+    for it in (box, everything):
+        it.put(an_event(1))
+        assert not it.closed
+        if first:
+            it.begin_with(an_event(2, end=True))
+        else:
+            it.put(an_event(2, end=True))
+    assert (box.closed, everything.closed) == (True, False)
+    assert len(read(box)) == 2  # what is in may still be read
+
+
+# --- the hub: who gets what ---
+
+FILTERS = [("", ""), ("chat", ""), ("", "r"), ("chat", "r")]
+
+
+@pytest.mark.parametrize(("session_id", "run_id"), FILTERS)
+@pytest.mark.parametrize("run", [a_run("chat", "r"), a_run("chat", "x"), a_run("other", "r")])
+def test_a_subscriber_gets_the_events_that_it_asked_for(
+    session_id: str, run_id: str, run: Run[str]
+) -> None:
+    hub: Hub[str] = Hub(Outbox())
+    box = mailbox(session_id, run_id)
+    hub.join(box, [])
+    hub.publish(RunQueued, run, 1.0)
+    wanted = session_id in ("", run.session_id) and run_id in ("", run.run_id)
+    assert kinds(read(box)) == ["RunQueued"] * wanted
+
+
+@pytest.mark.contract("T5")
+def test_everybody_gets_the_same_event_and_only_who_stays() -> None:
+    hub: Hub[str] = Hub(Outbox())
+    boxes = [mailbox(*wanted) for wanted in FILTERS for _ in range(2)]
+    for box in boxes:
+        hub.join(box, [])
+    for box in boxes[::2]:
+        hub.leave(box)
+        hub.leave(box)  # once more changes nothing
+    hub.publish(RunQueued, a_run(), 1.0)
+    assert [len(read(box)) for box in boxes] == [0, 1] * 4
+    assert hub.listening
+    for box in boxes:
+        hub.leave(box)
+    assert not hub.listening
+
+
+@pytest.mark.contract("T5")
+def test_nobody_is_kept_in_the_hub_after_leaving() -> None:
+    hub: Hub[str] = Hub(Outbox())
+    for number in range(100):
+        box = mailbox(run_id=f"run-{number}")
+        hub.join(box, [])
+        hub.leave(box)
+    assert hub._boxes == {}
+
+
+def test_no_event_is_made_that_nobody_will_read() -> None:
+    hub: Hub[str] = Hub(Outbox())
+    made: list[int] = []
+
+    def make(number: int, at: float, run: Run[str]) -> RunEvent[str]:
+        made.append(number)
+        return RunQueued(number, at, run)
+
+    gone, ended, other = mailbox(), mailbox(run_id="r"), mailbox("other")
+    for box in (gone, ended, other):
+        hub.join(box, [])
+    hub.leave(gone)
+    ended.put(an_event(1, end=True))
+    hub.publish(make, a_run(), 1.0)
+    assert made == []
+    hub.publish(make, a_run("other"), 1.0)
+    assert made == [1]
+
+
+@pytest.mark.contract("T4", "T5")
+def test_readers_are_woken_outside_of_the_lock_and_after_it_is_all_there() -> None:
+    hub: Hub[str] = Hub(Outbox())
+    found: list[tuple[bool, list[int]]] = []
+    boxes: list[Mailbox[str]] = []
+
+    def look() -> None:
+        found.append((hub.lock.locked(), [len(read(box)) for box in boxes]))
+
+    boxes += [Mailbox("", "", 9, look) for _ in range(2)]
+    for box in boxes:
+        hub.join(box, [])
+    found.clear()
+    hub.publish(RunQueued, a_run(), 1.0)
+    hub.close()
+    assert found == [(False, [1, 1])] + [(False, [0, 0])] * 3
+
+
+# --- the hub: how things stand ---
+
+
+def test_a_newcomer_is_told_the_news_first() -> None:
+    hub, box, run = Hub[str](Outbox()), mailbox(buffer=1), a_run()
+    hub.join(box, [(RunStarted, run, 1.0, ()), (RunCanceling, run, 99.0, (Cause.INTERRUPT,))])
+    hub.publish(RunProgress, run, 100.0, "next")
+    events = read(box)
+    assert kinds(events) == ["RunStarted", "RunCanceling", "RunProgress"]
+    assert [(event.number, event.at) for event in events] == [(1, 1.0), (2, 99.0), (3, 100.0)]
+
+
+def test_who_comes_for_a_run_that_has_ended_is_told_so_and_no_more() -> None:
+    driver, hub, box = Driver(), Hub[str](Outbox()), mailbox(run_id="mine")
+    run = driver.bring(RunState.ENDED, run_id="mine")
+    hub.join(box, [(RunEnded, run, 0.0, (outcome(run),))])
+    hub.publish(RunQueued, run, 1.0)
+    assert kinds(read(box)) == ["RunEnded"]
+    assert box.closed
+
+
+# --- the hub: the end, and threads ---
+
+
+def test_closing_wakes_every_reader_and_leaves_what_is_unread() -> None:
+    hub: Hub[str] = Hub(Outbox())
+    woken: list[tuple[str, str]] = []
+    boxes = [Mailbox[str](*it, 9, partial(woken.append, it)) for it in FILTERS]
+    for box in boxes:
+        hub.join(box, [])
+    hub.publish(RunQueued, a_run(), 1.0)
+    hub.close()
+    assert sorted(woken) == sorted(FILTERS * 3), "once to begin with, by the event, by the end"
+    hub.publish(RunQueued, a_run(), 2.0)
+    assert [(box.closed, kinds(read(box))) for box in boxes] == [(True, ["RunQueued"])] * 4
+    assert not hub.listening
+
+
+def test_who_comes_after_the_close_finds_how_things_stood_and_the_end() -> None:
+    driver, hub, box = Driver(), Hub[str](Outbox()), mailbox()
+    run = driver.bring(RunState.ENDED)
+    hub.close()
+    hub.join(box, [(RunAccepted, run, 0.0, ())])
+    assert box.closed
+    assert kinds(read(box)) == ["RunAccepted"]
+
+
+@pytest.mark.contract("T6", "R4")
+def test_numbers_rise_for_everybody_whoever_publishes() -> None:
+    hub: Hub[str] = Hub(Outbox())
+    boxes = [mailbox(buffer=9999) for _ in range(2)]
+    for box in boxes:
+        hub.join(box, [])
+    together = threading.Barrier(4)
+
+    def publish(name: str) -> None:
+        together.wait(PATIENCE_S)
+        for item in range(200):
+            hub.publish(RunProgress, a_run(name), 0.0, item)
+
+    threads = [threading.Thread(target=publish, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    seen, same = map(read, boxes)
+    assert [event.number for event in seen] == list(range(1, 801))
+    assert seen == same
+    for name in "abcd":
+        items = [it.item for it in seen if isinstance(it, RunProgress) and it.session_id == name]
+        assert items == list(range(200))
+
+
+def test_the_kinds_of_events_say_what_they_carry() -> None:
+    run: Run[Any] = a_run()
+    assert RunProgress(1, 0.0, run, "item").item == "item"
+    assert RunCanceling(1, 0.0, run, Cause.DEADLINE).cause is Cause.DEADLINE
+    assert RunStuck(1, 0.0, run, 3).told == 3
+    assert RunAccepted(1, 0.0, run).run.when_busy is WhenBusy.QUEUE

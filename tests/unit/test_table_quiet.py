@@ -1,0 +1,97 @@
+"""While nobody listens, what is only there to be announced is not ordered; later it is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from driving import Driver
+
+from sessionsched import Effect, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Telling(Driver):
+    """Notes on the run what was performed for it, as every driver does."""
+
+    def __init__(self, *, loud: bool = False) -> None:
+        super().__init__()
+        self.table.outbox.loud = loud
+
+    def perform(self, effect: Effect, run: Run[Any], at: float) -> None:
+        run.seen = effect
+        super().perform(effect, run, at)
+
+
+def test_a_prompt_that_waits_while_nobody_listens_orders_nothing_and_is_seen_to_wait() -> None:
+    driver = Telling()
+    driver.submit("chat", "a")
+    assert driver.news() == [("start", 1)]
+    run = driver.submit("chat", "b", ready=False)
+    assert (driver.news(), run.seen) == ([], Effect.ACCEPTED)
+    driver.ready(run)
+    assert (driver.news(), run.seen) == ([], Effect.QUEUED)
+
+
+def test_a_drain_performs_no_more_than_it_is_asked_to_and_says_whether_that_was_all() -> None:
+    driver = Telling(loud=True)
+    driver.table.accept(Run("chat", "a"), 0.0)
+    assert driver.table.drain(driver.perform, 1)
+    assert driver.news() == [("accepted", 1)]
+    assert not driver.table.drain(driver.perform, 2)
+    assert driver.news() == [("start", 1)]
+
+
+def test_a_prompt_is_announced_as_long_as_somebody_listens() -> None:
+    driver = Telling(loud=True)
+    driver.submit("chat", "a")
+    run = driver.submit("chat", "b", ready=False)
+    assert driver.news() == [("accepted", 1), ("start", 1), ("accepted", 2)]
+    driver.ready(run)
+    assert driver.news() == [("queued", 2)]
+    assert run.seen is Effect.QUEUED
+
+
+def rare(run: Run[str]) -> Run[str]:
+    """A run with terms of its own: its driver does something when it is accepted and queued."""
+    run.own.terms = "of its own"
+    return run
+
+
+def test_a_run_with_terms_of_its_own_is_announced_to_its_driver_although_nobody_listens() -> None:
+    driver = Telling()
+    driver.submit("chat", "a")
+    driver.news()
+    run = driver.take_in(rare(Run("chat", "b")), ready=False)
+    assert driver.news() == [("accepted", 2)]
+    driver.ready(run)
+    assert driver.news() == [("queued", 2)]
+
+
+def test_a_run_that_became_rare_while_it_was_prepared_is_announced_when_it_is_ready() -> None:
+    driver = Telling()
+    driver.submit("chat", "a")
+    run = driver.submit("chat", "b", ready=False)
+    driver.promote(run)
+    driver.news()
+    driver.ready(run)
+    assert driver.news() == [("queued", 2)]
+
+
+@pytest.mark.parametrize("become", [lambda _: None, rare])
+def test_that_a_run_waits_is_not_known_before_that_it_was_accepted(
+    become: Callable[[Run[str]], object],
+) -> None:
+    driver = Telling(loud=True)
+    table = driver.table
+    driver.submit("chat", "a")
+    driver.news()
+    run = table.accept(Run("chat", "b"), 9.0, ready=False)
+    become(run)
+    table.outbox.loud = False  # whoever listened has left, and the order is still on its way
+    table.ready(run, 9.0)
+    assert run.seen is None
+    table.drain(driver.perform)
+    assert driver.news() == [("accepted", 2), ("queued", 2)]

@@ -1,0 +1,162 @@
+"""What tests of the thread scheduler need: a handler in their hands, and waits that have an end."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pytest
+
+    from sessionsched import ThreadRun
+    from sessionsched.threads import ThreadHandle
+
+AnswerT = TypeVar("AnswerT")
+
+#: What was to come and did not would hang the tests; this ends them with an error.
+PATIENCE_S = 30.0
+#: A time that never comes.
+NEVER_S = 1e6
+
+
+def come(event: threading.Event) -> None:
+    """Wait for something that must come."""
+    assert event.wait(PATIENCE_S), "it did not come"
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for something that nobody tells."""
+    give_up_at = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up_at, "it did not come"
+        threading.Event().wait(0.001)
+
+
+def spawn(call: Callable[..., AnswerT], *args: Any) -> Future[AnswerT]:
+    """Call something in a thread of its own."""
+    future: Future[AnswerT] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(call(*args))
+        except BaseException as error:  # noqa: BLE001 - it is the answer
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="test", daemon=True).start()
+    return future
+
+
+def answer(call: Callable[..., AnswerT], *args: Any) -> AnswerT:
+    """Give what a call comes to that could wait for ever."""
+    return spawn(call, *args).result(PATIENCE_S)
+
+
+def ends(*handles: ThreadHandle[Any, Any]) -> list[tuple[str, str | None]]:
+    """How these runs end: status and cause of each, spelt."""
+    outcomes = [handle.outcome(PATIENCE_S) for handle in handles]
+    return [(it.status.value, None if it.cause is None else it.cause.value) for it in outcomes]
+
+
+def ours() -> list[threading.Thread]:
+    """The threads of all schedulers."""
+    return [it for it in threading.enumerate() if it.name.startswith("sessionsched")]
+
+
+@contextlib.contextmanager
+def slow_to_begin(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[threading.Event]:
+    """Let new threads of this name be as slow as a busy machine can make them: until the event."""
+    go = threading.Event()
+    run = threading.Thread.run
+
+    def slow(thread: threading.Thread) -> None:
+        if thread.name == name:
+            go.wait(PATIENCE_S)
+        run(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "run", slow)
+        try:
+            yield go
+        finally:
+            go.set()
+
+
+@contextlib.contextmanager
+def no_more_threads(monkeypatch: pytest.MonkeyPatch, name: str = "sessionsched") -> Iterator[None]:
+    """Let no thread with such a name start, as when there are too many, or at interpreter exit."""
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith(name):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        yield
+
+
+class Overtaken:
+    """A lock that lets something else happen first when it is taken for the nth time."""
+
+    def __init__(self, nth: int, first: Callable[[], object]) -> None:
+        self._until_then = iter([None] * (nth - 1) + [first])
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        first = next(self._until_then, None)
+        if first is not None:
+            first()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class Agent:
+    """A handler that does as it is told: each run waits for its `finish`, by prompt.
+
+    A stubborn one goes on when it is canceled, until then.
+    """
+
+    def __init__(self, *, stubborn: bool = False) -> None:
+        self.runs: dict[str, ThreadRun[str]] = {}
+        #: What happened, in order: "start a", "over a".
+        self.log: list[str] = []
+        self._stubborn = stubborn
+        self._events: dict[tuple[str, str], threading.Event] = {}
+
+    def __call__(self, run: ThreadRun[str]) -> str:
+        gate = self._event("finish", run.prompt)
+        self.runs[run.prompt] = run
+        self.log.append(f"start {run.prompt}")
+        self._event("start", run.prompt).set()
+        try:
+            if self._stubborn:
+                come(gate)
+            else:
+                forget = run.on_cancel(gate.set)
+                come(gate)
+                forget()
+                run.raise_if_canceled()
+        finally:
+            self.log.append(f"over {run.prompt}")
+        return f"{run.prompt} done"
+
+    def _event(self, what: str, prompt: str) -> threading.Event:
+        return self._events.setdefault((what, prompt), threading.Event())
+
+    def started(self, *prompts: str) -> None:
+        """Wait until the handler was called for these."""
+        for prompt in prompts:
+            come(self._event("start", prompt))
+
+    def finish(self, *prompts: str) -> None:
+        """Let these runs return "<prompt> done", now or as soon as they start."""
+        for prompt in prompts:
+            self._event("finish", prompt).set()
