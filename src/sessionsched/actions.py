@@ -3,10 +3,10 @@
 Rule 1. A guard looks and never touches; an action writes and never chooses.
 Rule 2. Only `fire` calls them, and only with the session's lock held.
 
-Both get the session and then the event's own arguments, which are
+All get the session, what the event is about, and the time. What each event is about:
 
-    accept(run, now)   start(run, now)   finish(run, how, result, error, now)
-    settle(run, error, now)   fold(taker, run, now)   cancel(active, waiting, cause, now)
+    accept: run   start: run   finish: (run, how, result, error)
+    settle: (run, error)   fold: (taker, run)   cancel: (active, waiting, cause)
 
 where `active` and `waiting` are what this cancel covers now: the active run or None, and
 runs that stand in line.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionsched.model import PLAIN, Cause, Effect, How, Outcome, RunState
+from sessionsched.model import PLAIN, Cause, Effect, How, RunState
 from sessionsched.verdict import STATUS_OF, UNCOVERED, verdict
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     AnyRun: TypeAlias = Run[Any]
     AnySession: TypeAlias = Session[Any]
+    Covered: TypeAlias = tuple[Any, list[AnyRun], Cause]
+    Finished: TypeAlias = tuple[AnyRun, How, object, BaseException | None]
 
 # Members as globals: on Python 3.11 a look into the class costs more than a call.
 _RUN_ACCEPTED: Final = RunState.ACCEPTED
@@ -36,40 +38,36 @@ _EFFECT_START: Final = Effect.START
 _RUN_ENDING: Final = RunState.ENDING
 _EFFECT_DROP: Final = Effect.DROP
 _EFFECT_INTERRUPT: Final = Effect.INTERRUPT
-_HOW_SKIPPED: Final = How.SKIPPED
-_HOW_ABANDONED: Final = How.ABANDONED
+_HOW_RETURNED: Final = How.RETURNED
 _RUN_FOLDED: Final = RunState.FOLDED
 _EFFECT_FOLDED: Final = Effect.FOLDED
-_RUN_ENDED: Final = RunState.ENDED
 _EFFECT_END: Final = Effect.END
 
 
 # --- when: guards look, and never touch ---
 
 
-def it_is_the_only_one_waiting(session: AnySession, *_: object) -> bool:
+def it_is_the_only_one_waiting(session: AnySession, _about: object, _now: float) -> bool:
     return session.line.length == 1
 
 
-def the_active_run_is_covered(_session: AnySession, active: AnyRun | None, *_: object) -> bool:
-    return active is not None
+def the_active_run_is_covered(_session: AnySession, about: Covered, _now: float) -> bool:
+    return about[0] is not None
 
 
-def all_that_wait_are_covered(
-    session: AnySession, _active: AnyRun | None, waiting: list[AnyRun], *_: object
-) -> bool:
-    return session.line.length == len(waiting)
+def all_that_wait_are_covered(session: AnySession, about: Covered, _now: float) -> bool:
+    return session.line.length == len(about[1])
 
 
-def some_are_still_ending(session: AnySession, *_: object) -> bool:
+def some_are_still_ending(session: AnySession, _about: object, _now: float) -> bool:
     return session.ending.length > 0
 
 
-def some_wait(session: AnySession, *_: object) -> bool:
+def some_wait(session: AnySession, _about: object, _now: float) -> bool:
     return session.line.length > 0
 
 
-def another_canceled_run_has_not_ended(session: AnySession, *_: object) -> bool:
+def another_canceled_run_has_not_ended(session: AnySession, _about: object, _now: float) -> bool:
     return session.active is not None or session.ending.length > 1
 
 
@@ -82,10 +80,9 @@ def enqueue(session: AnySession, run: AnyRun, now: float) -> None:
     run.state = _RUN_ACCEPTED
     run.accepted_at = now
     session.line.append(run)
-    if session.outbox.loud or run.rare is not PLAIN:
+    if session.outbox.loud or run.rare is not PLAIN:  # else nobody would notice
+        run.seen = None
         session.outbox.append((_EFFECT_ACCEPTED, run, now))
-    else:
-        run.seen = _EFFECT_ACCEPTED  # nobody would notice
 
 
 def start(session: AnySession, run: AnyRun, now: float) -> None:
@@ -97,14 +94,9 @@ def start(session: AnySession, run: AnyRun, now: float) -> None:
     session.outbox.append((_EFFECT_START, run, now))
 
 
-def drop(
-    session: AnySession,
-    _active: AnyRun | None,
-    waiting: list[AnyRun],
-    cause: Cause,
-    now: float,
-) -> None:
+def drop(session: AnySession, about: Covered, now: float) -> None:
     """Cover runs that wait: they never start, and end once that is recorded."""
+    _active, waiting, cause = about
     for run in waiting:
         session.line.remove(run)
         run.state = _RUN_ENDING
@@ -113,69 +105,63 @@ def drop(
         session.outbox.append((_EFFECT_DROP, run, now))
 
 
-def interrupt(
-    session: AnySession,
-    active: AnyRun,
-    waiting: list[AnyRun],
-    cause: Cause,
-    now: float,
-) -> None:
+def interrupt(session: AnySession, about: Covered, now: float) -> None:
     """Cover the active run, and runs that wait behind it."""
+    active, _waiting, cause = about
     set_cause(active, cause)
     session.outbox.append((_EFFECT_INTERRUPT, active, now))
-    drop(session, active, waiting, cause, now)
+    drop(session, about, now)
 
 
-def end_active(
-    session: AnySession,
-    taker: AnyRun,
-    how: How,
-    result: object,
-    error: BaseException | None,
-    now: float,
-) -> None:
+def end_active(session: AnySession, about: Finished, now: float) -> None:
     """Give the active run its outcome, and the same one to the follow-ups that it took."""
+    taker, how, result, error = about
     session.active = None
-    status, cause = UNCOVERED[how] if taker.cause is None else verdict(taker.cause, how)
-    started, abandoned = how is not _HOW_SKIPPED, how is _HOW_ABANDONED
-    _end(session, taker, Outcome(
-        status, cause, result, error, started, None, abandoned,
-        taker.accepted_at, taker.started_at if started else None, now,
-    ))  # fmt: skip
-    folded = taker.rare.folded
-    for run in folded:
-        _end(session, run, Outcome(
-            status, cause, result, error, started, run.folded_into, abandoned,
-            run.accepted_at, run.started_at, now,
-        ))  # fmt: skip
-    if folded:
-        taker.own.folded = ()  # else a run and its follow-ups keep each other alive
+    if how is not _HOW_RETURNED:
+        _note_how(taker, how)
+    judged = UNCOVERED[how] if taker.cause is None else verdict(taker.cause, how)
+    taker.conclude(judged, result, error, now)
+    session.outbox.append((_EFFECT_END, taker, now))
+    if taker.rare is not PLAIN:
+        _end_folded(session, taker, now)
 
 
-def end_dropped(session: AnySession, run: AnyRun, error: BaseException | None, now: float) -> None:
+def _note_how(taker: AnyRun, how: How) -> None:
+    if how is How.SKIPPED:
+        taker.started_at = None
+    elif how is How.ABANDONED:
+        taker.own.abandoned = True
+
+
+def _end_folded(session: AnySession, taker: AnyRun, now: float) -> None:
+    for run in taker.folded:
+        run.started_at = None if taker.started_at is None else run.started_at
+        run.own.abandoned = taker.rare.abandoned
+        run.conclude(taker.verdict, taker.result, taker.error, now)
+        session.outbox.append((_EFFECT_END, run, now))
+    taker.own.folded = ()  # else a run and its follow-ups keep each other alive
+
+
+def end_dropped(
+    session: AnySession, about: tuple[AnyRun, BaseException | None], now: float
+) -> None:
     """Give a dropped run its outcome: it was covered, or it would not be here."""
+    run, error = about
     session.ending.remove(run)
     error = error if run.failure is None else run.failure
-    _end(session, run, Outcome(
-        STATUS_OF[run.cause], run.cause, None, error, False, None, False,
-        run.accepted_at, None, now,
-    ))  # fmt: skip
+    run.conclude((STATUS_OF[run.cause], run.cause), None, error, now)
+    session.outbox.append((_EFFECT_END, run, now))
 
 
-def join(session: AnySession, taker: AnyRun, run: AnyRun, now: float) -> None:
+def join(session: AnySession, about: tuple[AnyRun, AnyRun], now: float) -> None:
     """Let a waiting follow-up become a part of the active run."""
+    taker, run = about
     session.line.remove(run)
     run.state = _RUN_FOLDED
     run.started_at = now
     run.own.folded_into = taker.run_id
     taker.own.folded += (run,)
     session.outbox.append((_EFFECT_FOLDED, run, now))
-
-
-def _end(session: AnySession, run: AnyRun, outcome: Outcome[Any]) -> None:
-    run.outcome = outcome
-    run.state = _RUN_ENDED
-    session.outbox.append((_EFFECT_END, run, outcome.ended_at))
 
 
 def set_cause(run: AnyRun, cause: Cause) -> None:

@@ -74,7 +74,7 @@ class Closing(Generic[PromptT]):
 
     def ended(self, run: Run[PromptT]) -> None:
         """Take note of a run that ended meanwhile."""
-        if run.outcome is not None and run.outcome.status is Status.SUSPENDED:
+        if run.verdict[0] is Status.SUSPENDED:
             self._suspended.append(run)
 
     def check(self) -> None:
@@ -105,7 +105,7 @@ class Closing(Generic[PromptT]):
         self._driver.hub.close()
         self._suspended.sort(key=lambda run: run.seq)
         going = sorted(self._driver.stragglers(), key=lambda run: run.seq)
-        still_going = tuple(run for run in going if run.outcome and run.outcome.abandoned)
+        still_going = tuple(run for run in going if run.rare.abandoned)
         self._done(CloseReport(tuple(self._suspended), still_going))
 
     def _set_timer(self, timer: Timer | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
@@ -19,7 +20,6 @@ from sessionsched.model import Effect, PromptT, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextvars import Context
 
     from sessionsched.driver import Driver
     from sessionsched.events import RunEvent
@@ -43,17 +43,22 @@ class Terms:
 class DrivenRun(Run[PromptT], ABC):
     """What a handler gets, and what its driver knows about it."""
 
-    #: The submitter's context variables, and what `prepare` made of them: what the handler sees.
-    context: Context | None = None
     #: The task, or the thread, that the handler runs in: from its beginning to the run's end.
-    carrier: Any = field(default=None, init=False)
+    carrier: Any = field(default=None)
     #: The handler took its first step. Until then it has seen nothing of the prompt.
-    begun: bool = field(default=False, init=False)
+    begun: bool = field(default=False)
 
     @property
     def driver(self) -> Driver[PromptT]:
         """Whoever performs what its session orders."""
         return self.session.driver  # type: ignore[union-attr,no-any-return]  # it was accepted
+
+    @property
+    def own_context(self) -> Context:
+        """Where its hooks and its handler run: the same for all of them."""
+        if self.context is None:
+            self.context = Context()
+        return self.context
 
     def take_follow_ups(self) -> tuple[Run[PromptT], ...]:
         # Only a handler answers for what it takes: before its first step there is none.
@@ -100,7 +105,7 @@ def as_told(
             yield RunFolded, run.started_at or 0.0, ()
         case Effect.START | Effect.INTERRUPT:
             yield RunStarted, run.started_at or 0.0, ()
-        case Effect.END if run.outcome is not None:
-            yield RunEnded, run.outcome.ended_at, (run.outcome,)
+        case Effect.END:
+            yield RunEnded, run.ended_at, (run.outcome,)
     if run.seen is Effect.INTERRUPT or run.seen is Effect.DROP:
         yield RunCanceling, now, (run.cause,)

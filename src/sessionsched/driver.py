@@ -55,6 +55,15 @@ TELL: Final = "tell"
 #: How many orders are performed before others have their turn: some keep giving orders.
 AT_ONCE: Final = 1000
 
+# Members as globals: on Python 3.11 a look into the class costs more than a call.
+_EFFECT_ACCEPTED: Final = Effect.ACCEPTED
+_EFFECT_QUEUED: Final = Effect.QUEUED
+_EFFECT_START: Final = Effect.START
+_EFFECT_FOLDED: Final = Effect.FOLDED
+_EFFECT_INTERRUPT: Final = Effect.INTERRUPT
+_EFFECT_DROP: Final = Effect.DROP
+_EFFECT_END: Final = Effect.END
+
 _FORKED: Final = "this is a copy made by a fork: the scheduler lives on in the parent process only"
 
 
@@ -76,13 +85,16 @@ class Driver(ABC, Generic[PromptT]):
         self.waits = Waits(options.limits.max_active)
         #: Why prompts are refused whatever the table would say; None when they are not.
         self.shut: str | None = None
+        #: Others have their turn, and then somebody goes on: whoever comes before that does not.
+        self.resting = False
         #: None until somebody closes.
         self.closing: Closing[PromptT] | None = None
         #: What will happen to a run unless something else does first: at most one thing.
         self._timers: dict[Run[PromptT], Timer] = {}
         #: Those that are not ready: the call of `prepare`, or the timer of a ticket.
         self._preparing: dict[Run[PromptT], Hook | Timer] = {}
-        self._do: Final[dict[str, Callable[[DrivenRun[PromptT], float], None]]] = {
+        #: How each order is performed. Each writes down that it was (`seen`) before anything else.
+        self._do: Final[dict[str, Callable[[Any, float], None]]] = {
             Effect.ACCEPTED: self._accepted,
             Effect.QUEUED: self._queued,
             Effect.START: self._start,
@@ -90,6 +102,8 @@ class Driver(ABC, Generic[PromptT]):
             Effect.INTERRUPT: self._interrupt,
             Effect.DROP: self._drop,
             Effect.END: self._end,
+            WATCH: self._watch,
+            TELL: self._told,
         }
         _drivers.add(self)
 
@@ -99,6 +113,7 @@ class Driver(ABC, Generic[PromptT]):
         table.driver = self
         #: What was ordered and not performed yet.
         self.orders = table.outbox.effects
+        self._drain = table.outbox.drain
         self.hub: Hub[PromptT] = Hub(table.outbox)
 
     # --- what differs from driver to driver ---
@@ -156,7 +171,7 @@ class Driver(ABC, Generic[PromptT]):
         """Take a run in. Gives that run, or the one that was submitted under its id before."""
         if self.shut is not None:
             raise SchedulerClosed(self.shut, run.session_id, run.run_id or None)
-        known = self.table.accept(run, self.now(), ready=ready)
+        known = self.table.accept(run, self.now(), ready)
         self.obey()
         return known
 
@@ -211,7 +226,7 @@ class Driver(ABC, Generic[PromptT]):
         self, run: Run[PromptT], how: How, result: object = None, error: BaseException | None = None
     ) -> None:
         """The handler is over."""
-        self.table.finish(run, how, self.now(), result=result, error=error)
+        self.table.finish(run, how, self.now(), result, error)
         self.obey()
 
     def skipped(self, run: DrivenRun[PromptT], why: BaseException | None = None) -> None:
@@ -249,22 +264,16 @@ class Driver(ABC, Generic[PromptT]):
 
     def perform_all(self) -> None:
         """Perform what was ordered, unless somebody is at it; see whether a close can go on."""
-        while self.table.drain(self._perform, AT_ONCE):
+        if self.resting:
+            return
+        while self._drain(self._do, AT_ONCE):
             if self.go_on_later():
                 return
         if self.closing is not None:
             self.closing.check()
 
-    def _perform(self, order: str, what: Any, at: float) -> None:
-        if order is WATCH:
-            self._watch(what, at)
-        elif order is TELL:
-            self._told(*what, at=at)
-        else:
-            what.seen = order
-            self._do[order](what, at)
-
     def _accepted(self, run: DrivenRun[PromptT], at: float) -> None:
+        run.seen = _EFFECT_ACCEPTED
         if self.hub.listening:
             self.hub.publish(RunAccepted, run, at)
         if run.rare.terms is not None and run.waiting:
@@ -285,11 +294,13 @@ class Driver(ABC, Generic[PromptT]):
             )
 
     def _queued(self, run: DrivenRun[PromptT], at: float) -> None:
+        run.seen = _EFFECT_QUEUED
         self._is_prepared(run)
         if self.hub.listening:
             self.hub.publish(RunQueued, run, at)
 
     def _start(self, run: DrivenRun[PromptT], at: float) -> None:
+        run.seen = _EFFECT_START
         if self.hub.listening:
             self.hub.publish(RunStarted, run, at)
         if run.rare.terms is not None:
@@ -304,11 +315,13 @@ class Driver(ABC, Generic[PromptT]):
             self._set_timer(run, at + terms.deadline_s, stop)
 
     def _folded(self, run: DrivenRun[PromptT], at: float) -> None:
+        run.seen = _EFFECT_FOLDED
         self._clear_timer(run)
         if self.hub.listening:
             self.hub.publish(RunFolded, run, at)
 
     def _interrupt(self, run: DrivenRun[PromptT], at: float) -> None:
+        run.seen = _EFFECT_INTERRUPT
         if self.hub.listening:
             self.hub.publish(RunCanceling, run, at, run.cause)
         self._stop(run, at, at)
@@ -342,6 +355,7 @@ class Driver(ABC, Generic[PromptT]):
             self._stop(run, since, now)
 
     def _drop(self, run: DrivenRun[PromptT], at: float) -> None:
+        run.seen = _EFFECT_DROP
         run.notice_cancel()
         preparation = self._is_prepared(run)
         self._clear_timer(run)
@@ -355,6 +369,7 @@ class Driver(ABC, Generic[PromptT]):
             self.call_hook(options.on_dropped, run, options.settle_s, report, preparation)
 
     def _end(self, run: DrivenRun[PromptT], at: float) -> None:
+        run.seen = _EFFECT_END
         if self._timers:
             self._clear_timer(run)
         if self.hub.listening:
@@ -405,13 +420,11 @@ class Driver(ABC, Generic[PromptT]):
 
     def _told(
         self,
-        kind: Callable[..., RunEvent[PromptT]],
-        run: DrivenRun[PromptT],
-        more: tuple[object, ...],
-        *,
+        about: tuple[Callable[..., RunEvent[PromptT]], Run[PromptT], tuple[object, ...]],
         at: float,
     ) -> None:
-        if run.seen is not Effect.END:
+        kind, run, more = about
+        if run.seen is not _EFFECT_END:
             self.hub.publish(kind, run, at, *more)
 
     def _watch(self, box: Mailbox[PromptT], now: float) -> None:

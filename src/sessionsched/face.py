@@ -65,7 +65,7 @@ class Face(Generic[PromptT, HandleT, TicketT]):
         """
         driver = self._driver
         if run_id is None and deadline is None and wait_at_most is None and driver.plain:
-            run = self._run_kind(session_id, prompt, "", when_busy, copy_context())
+            run = self._run_kind(session_id, prompt, "", when_busy, copy_context() or None)
             driver.accept(run, ready=True)
             return self._handle_kind(run)
         terms = self._terms(deadline, wait_at_most)
@@ -123,7 +123,7 @@ class Face(Generic[PromptT, HandleT, TicketT]):
     ) -> DrivenT:
         if run_id is not None:
             checks.run_name(run_id, session_id)
-        run = kind(session_id, prompt, run_id or "", when_busy, copy_context())
+        run = kind(session_id, prompt, run_id or "", when_busy, copy_context() or None)
         if terms is not None:
             run.own.terms = terms
         return run

@@ -22,7 +22,6 @@ from sessionsched.actions import set_cause
 from sessionsched.errors import LineFull, SessionBusy
 from sessionsched.line import Line
 from sessionsched.model import (
-    PLAIN,
     CancelReceipt,
     Cause,
     Effect,
@@ -122,31 +121,28 @@ class Session(Generic[PromptT]):
             msg = f"session {self.session_id!r} has {max_waiting} runs waiting; try again later"
             raise LineFull(msg, self.session_id, run.run_id)
 
-    def accept(self, run: Run[PromptT], now: float, *, ready: bool) -> None:
+    def accept(self, run: Run[PromptT], now: float, ready: bool) -> None:  # noqa: FBT001 - see R2
         """Take in a run that was admitted and has its seq, covering what it supersedes."""
         if run.when_busy is not _WHEN_QUEUE and run.when_busy in SUPERSEDING:
             self.cancel(SUPERSEDING[run.when_busy], None, Cause.SUPERSEDED, now, hold=False)
         fire(self, _ON_ACCEPT, run, now)
         if ready:
-            self._is_ready(run, now)
+            run.state = _RUN_QUEUED
+            if self.state is _SESSION_ACCEPTED:  # else others must be over first
+                self._advance(now)
+            # Behind an ACCEPTED that is on its way; else nobody would notice.
+            if run.seen is None and run.state is _RUN_QUEUED:
+                self.outbox.append((_EFFECT_QUEUED, run, now))
 
     def ready(self, run: Run[PromptT], now: float) -> bool:
         """Its owner has prepared it: it may start when its turn comes."""
         if run.state is not _RUN_ACCEPTED:
             return False
-        self._is_ready(run, now)
-        return True
-
-    def _is_ready(self, run: Run[PromptT], now: float) -> None:
         run.state = _RUN_QUEUED
         self._advance(now)
-        if run.state is not _RUN_QUEUED:
-            return  # it has started
-        # Behind an ACCEPTED that is still on its way it must not be told before that.
-        if self.outbox.loud or run.rare is not PLAIN or run.seen is None:
+        if run.state is _RUN_QUEUED:  # else it has started
             self.outbox.append((_EFFECT_QUEUED, run, now))
-        else:
-            run.seen = _EFFECT_QUEUED  # nobody would notice
+        return True
 
     def cancel(
         self, scope: Scope, up_to: int | None, cause: Cause, now: float, *, hold: bool
@@ -193,29 +189,28 @@ class Session(Generic[PromptT]):
         result: object,
         error: BaseException | None,
         now: float,
-    ) -> tuple[Run[PromptT], ...]:
-        """The active run's handler is over. Gives the runs that ended with it: () if not active.
+    ) -> tuple[Run[PromptT], ...] | None:
+        """The active run's handler is over. Gives what it had taken, and ends with it.
 
+        None: it is not active, and nothing has changed.
         A run that nothing covers can't be abandoned: that is a wrong call too.
         """
         if run is not self.active or (how is _HOW_ABANDONED and run.cause is None):
-            return ()
+            return None
         folded = run.rare.folded
-        fire(self, _ON_FINISH, run, how, result, error, now)
+        fire(self, _ON_FINISH, (run, how, result, error), now)
         if self.slots is not None:
             self.slots.give()  # only now: whoever starts with this slot does so after this END
         self._advance(now)
-        return (run, *folded) if folded else (run,)
+        return folded
 
-    def settle(
-        self, run: Run[PromptT], error: BaseException | None, now: float
-    ) -> tuple[Run[PromptT], ...]:
-        """A dropped run has been recorded, or that failed. Gives the run: () if not ending."""
+    def settle(self, run: Run[PromptT], error: BaseException | None, now: float) -> bool:
+        """A dropped run has been recorded, or that failed. False: it is not ending."""
         if run.state is not _RUN_ENDING:
-            return ()
-        fire(self, _ON_SETTLE, run, error, now)
+            return False
+        fire(self, _ON_SETTLE, (run, error), now)
         self._advance(now)
-        return (run,)
+        return True
 
     def fold(self, taker: Run[PromptT], now: float) -> tuple[Run[PromptT], ...]:
         """The active run asks for follow-ups: gives the ready ones, in accept order.
@@ -227,7 +222,7 @@ class Session(Generic[PromptT]):
         found = [run for run in self.line if run.follows_up and run.state is _RUN_QUEUED]
         found.sort(key=lambda run: run.seq)
         for run in found:
-            fire(self, _ON_FOLD, taker, run, now)
+            fire(self, _ON_FOLD, (taker, run), now)
         return tuple(found)
 
     def hold(self) -> bool:
@@ -273,12 +268,10 @@ class Session(Generic[PromptT]):
     @property
     def startable(self) -> bool:
         """Whether a slot is all that the first in line still needs."""
-        first = self.line.first
         return (
             self.state is _SESSION_ACCEPTED
             and not self.held
-            and first is not None
-            and first.state is _RUN_QUEUED
+            and self.line.first.state is _RUN_QUEUED  # type: ignore[union-attr]  # some wait
         )
 
     def view(self) -> SessionView[PromptT]:
@@ -290,14 +283,14 @@ class Session(Generic[PromptT]):
 
     def _advance(self, now: float) -> None:
         """After any event: start what may start, so that nothing strands, however it went."""
+        if self.startable:
+            if self.slots is None or self.slots.take(self):
+                fire(self, _ON_START, self.line.first, now)
+            return
         if self.state is _SESSION_IDLE:
             self.held = False  # there is no line left to hold
-        slots = self.slots
-        if self.startable:
-            if slots is None or slots.take(self):
-                fire(self, _ON_START, self.line.first, now)
-        elif slots is not None:
-            slots.leave(self)
+        if self.slots is not None:
+            self.slots.leave(self)
 
     def _cover(
         self,
@@ -313,7 +306,7 @@ class Session(Generic[PromptT]):
         fresh = active if active is not None and active.cause is None else None
         overruled = [run for run in ending if beats(cause, run.cause)]
         if fresh is not None or waiting:
-            fire(self, _ON_CANCEL, fresh, waiting, cause, now)
+            fire(self, _ON_CANCEL, (fresh, waiting, cause), now)
             self._advance(now)  # nothing can start, but it may have asked for a slot
         if active is not None and active is not fresh:
             set_cause(active, cause)

@@ -15,6 +15,7 @@ from attrs import define, field, frozen
 from sessionsched.checks import at_least
 
 if TYPE_CHECKING:
+    from contextvars import Context
     from types import TracebackType
 
     from sessionsched.table import Record
@@ -63,6 +64,8 @@ class RunState(enum.StrEnum):
     ENDING = "ending"  #: covered while it waited; its drop is being recorded
     ENDED = "ended"  #: its one outcome is known
 
+
+_ENDED: Final = RunState.ENDED  # on Python 3.11 a look into the class costs more than a call
 
 #: How the id of a run begins that its caller has not named; its seq follows.
 MADE_UP: Final = "run-"
@@ -172,10 +175,10 @@ class Limits:
             at_least(1, "max_active", self.max_active)
 
 
-# Not frozen: a frozen attrs object costs twice as much to make, and one is made per run.
+# Not frozen: a frozen attrs object costs twice as much to make.
 @define
 class Outcome(Generic[ResultT]):
-    """How a run ended: made once, under the session's lock, and never changed."""
+    """How a run ended: decided once, under the session's lock, and never changed."""
 
     status: Status
     #: Why it did not go its own way; None when it completed or failed by itself.
@@ -184,15 +187,19 @@ class Outcome(Generic[ResultT]):
     result: ResultT | None
     #: What the handler (or recording the drop) raised, also when it was canceled.
     error: BaseException | None
-    #: Whether its prompt ever reached a handler.
-    started: bool
-    #: The run that took it as a follow-up, by id.
-    folded_into: str | None
-    #: The handler was still going when the scheduler stopped waiting for it.
-    abandoned: bool
     accepted_at: float
+    #: None if its prompt never reached a handler.
     started_at: float | None
     ended_at: float
+    #: The run that took it as a follow-up, by id.
+    folded_into: str | None = None
+    #: The handler was still going when the scheduler stopped waiting for it.
+    abandoned: bool = False
+
+    @property
+    def started(self) -> bool:
+        """Whether its prompt ever reached a handler."""
+        return self.started_at is not None
 
 
 @define(eq=False, weakref_slot=False)
@@ -203,6 +210,8 @@ class _Rare(Generic[PromptT]):
     promoted: bool = False
     #: The run that took it as a follow-up, by id.
     folded_into: str | None = None
+    #: Its handler was still going when it ended.
+    abandoned: bool = False
     #: Follow-ups that joined it, in the order in which they did; () once it ended.
     folded: tuple[Run[PromptT], ...] = ()
     #: Why it never became ready, when its preparation failed.
@@ -230,29 +239,61 @@ class Run(Generic[PromptT]):
     #: The caller's own name for it, who may submit it again: remembered for a while. Blank: none.
     name: str = field(default="", alias="run_id")
     when_busy: WhenBusy = WhenBusy.QUEUE
+    #: For its driver: the submitter's context variables, and what `prepare` made of them: what the
+    #: handler sees. None: there are none, or the run has ended.
+    context: Context | None = None
     #: The accept sequence, and a fencing token for what the handler writes.
     #: 0 until accepted; then unique in the scheduler, and never changed.
-    seq: int = field(default=0, init=False)
+    seq: int = 0
     #: Moves along LIFE, and not otherwise.
-    state: RunState = field(default=RunState.NEW, init=False)
+    state: RunState = RunState.NEW
     #: None while nothing covers the run; set at most twice (see `verdict.beats`).
-    cause: Cause | None = field(default=None, init=False)
-    #: None until `state` is ENDED; set once.
-    outcome: Outcome[Any] | None = field(default=None, init=False)
-    accepted_at: float = field(default=0.0, init=False)
+    cause: Cause | None = None
     #: None until its prompt reached a handler, by its own start or by a fold.
-    started_at: float | None = field(default=None, init=False)
+    started_at: float | None = None
 
     #: The record that took it: set by accept, kept for good. If that is retired, it has ended.
-    session: Record[PromptT] | None = field(default=None, init=False)
+    session: Record[PromptT] | None = None
     #: Neighbours in the one line it stands in; both None outside of any line.
-    prev: Run[PromptT] | None = field(default=None, init=False)
-    next: Run[PromptT] | None = field(default=None, init=False)
-    #: The last effect that was performed for it, or that nobody had to perform: what observers
-    #: have been told so far, or would have been.
-    seen: Effect | None = field(default=None, init=False)
+    prev: Run[PromptT] | None = None
+    next: Run[PromptT] | None = None
+    #: The last effect that was performed for it: what observers have been told so far. None: its
+    #: ACCEPTED is on its way. QUEUED, as from the beginning, also where nobody had to be told.
+    seen: Effect | None = Effect.QUEUED
     #: PLAIN, or its own.
-    rare: _Rare[PromptT] = field(default=PLAIN, init=False)
+    rare: _Rare[PromptT] = PLAIN
+
+    #: Not there until accepted; never changed.
+    accepted_at: float = field(init=False)
+    #: What `outcome` is made of. Not there until `state` is ENDED; never changed.
+    verdict: tuple[Status, Cause | None] = field(init=False)
+    result: Any = field(init=False)
+    error: BaseException | None = field(init=False)
+    ended_at: float = field(init=False)
+
+    @property
+    def outcome(self) -> Outcome[Any] | None:
+        """How it ended; None until it has. Made anew for whoever asks, and always equal."""
+        if self.state is not _ENDED:
+            return None
+        status, cause = self.verdict
+        return Outcome(
+            status, cause, self.result, self.error,
+            self.accepted_at, self.started_at, self.ended_at,
+            self.rare.folded_into, self.rare.abandoned,
+        )  # fmt: skip
+
+    def conclude(
+        self,
+        verdict: tuple[Status, Cause | None],
+        result: object,
+        error: BaseException | None,
+        now: float,
+    ) -> None:
+        """Give it its one outcome. For the machine alone."""
+        self.result, self.error, self.ended_at = result, error, now
+        self.verdict = verdict
+        self.state = _ENDED  # last: whoever sees it, sees the rest
 
     @property
     def run_id(self) -> str:

@@ -15,14 +15,16 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sessionsched.model import Effect, Run
 
-__all__ = ["Outbox"]
+__all__ = ["ByOne", "Outbox"]
 
 
 class Outbox:
@@ -48,24 +50,38 @@ class Outbox:
         return not self.effects and not self._busy.locked()
 
     def drain(
-        self, perform: Callable[[Effect, Run[Any], float], object], at_most: int = sys.maxsize
+        self, do: Mapping[Any, Callable[[Any, float], object]], at_most: int = sys.maxsize
     ) -> bool:
-        """Perform what is there, unless somebody else does so already.
+        """Perform what is there, each as `do` says, unless somebody else does so already.
 
         True: so many were performed, and there are more. Then somebody must come back for them.
 
-        `perform` may come back here (through a handler that submits, say): then it only adds to
+        What is done may come back here (through a handler that submits, say): then it only adds to
         what the drain under way will perform, so nothing recurses.
         """
         effects = self.effects
         # Looked at again after each release: an append in between may have found us busy.
         while effects and self._busy.acquire(False):
             try:
-                while effects:
-                    if not at_most:
+                for _ in repeat(None, at_most):
+                    if not effects:
+                        break
+                    effect, run, at = effects.popleft()
+                    do[effect](run, at)
+                else:
+                    if effects:
                         return True
-                    at_most -= 1
-                    perform(*effects.popleft())
             finally:
                 self._busy.release()
         return False
+
+
+class ByOne(dict[Any, Any]):
+    """Says of every effect that one function performs it, which is told what it is."""
+
+    def __init__(self, perform: Callable[[Effect, Run[Any], float], object]) -> None:
+        super().__init__()
+        self._perform = perform
+
+    def __missing__(self, effect: Effect) -> Callable[[Run[Any], float], object]:
+        return partial(self._perform, effect)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from sessionsched.machine import Session
 
     AnySession: TypeAlias = Session[Any]
-    Guard: TypeAlias = Callable[..., bool]
-    Action: TypeAlias = Callable[..., None]
+    Guard: TypeAlias = Callable[[AnySession, Any, float], bool]
+    Action: TypeAlias = Callable[[AnySession, Any, float], None]
     HotRows: TypeAlias = tuple[tuple[Guard | None, Action, SessionState], ...]
 
 __all__ = ["HOT", "MACHINE", "ROWS", "SENTENCES", "Row", "compile_table", "declare", "fire"]
@@ -142,15 +142,15 @@ def compile_table(machine: Machine) -> dict[Event, dict[SessionState, HotRows]]:
     stock: Any = machine
     return {
         Event(name): {
-            SessionState[source]: tuple(
+            source: tuple(
                 (
                     transition.conditions[0].func if transition.conditions else None,
                     transition.before[0],
                     stock.get_state(transition.dest).value,
                 )
-                for transition in transitions
+                for transition in event.transitions.get(source.name, ())
             )
-            for source, transitions in event.transitions.items()
+            for source in SessionState
         }
         for name, event in stock.events.items()
     }
@@ -161,15 +161,15 @@ MACHINE: Final = declare(ROWS)
 HOT: Final[Mapping[Event, Mapping[SessionState, HotRows]]] = compile_table(MACHINE)
 
 
-def fire(session: AnySession, event: Event, *args: object) -> None:
+def fire(session: AnySession, event: Event, about: object, now: float) -> None:
     """Take the one row that fits: do what it says, and go where it says.
 
     Raises:
         IllegalEvent: ROWS has no row for it; the session is as it was.
     """
-    for when, act, target in HOT[event].get(session.state, ()):
-        if when is None or when(session, *args):
-            act(session, *args)
+    for when, act, target in HOT[event][session.state]:
+        if when is None or when(session, about, now):
+            act(session, about, now)
             session.state = target
             return
     raise IllegalEvent(session.state, event, session.session_id)

@@ -50,12 +50,12 @@ from sessionsched.model import (
     Status,
     WhenBusy,
 )
-from sessionsched.outbox import Outbox
+from sessionsched.outbox import ByOne, Outbox
 from sessionsched.slots import Slots
 from sessionsched.verdict import STATUS_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from sessionsched.model import Effect, How, Run
 
@@ -68,6 +68,7 @@ LONGEST_SEQ: Final = 18
 
 # Members as globals: on Python 3.11 a look into the class costs more than a call.
 _SESSION_IDLE: Final = SessionState.IDLE
+_WHEN_QUEUE: Final = WhenBusy.QUEUE
 
 
 @define(eq=False, weakref_slot=False, repr=False)
@@ -87,6 +88,7 @@ class Table(Generic[PromptT]):
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
+        self._max_waiting = self.limits.max_waiting
         self.outbox = Outbox()
         count = self.limits.max_active
         self._slots: Slots[Any] | None = None if count is None else Slots(count)
@@ -110,7 +112,7 @@ class Table(Generic[PromptT]):
 
     # --- prompts ---
 
-    def accept(self, run: Run[PromptT], now: float, *, ready: bool = True) -> Run[PromptT]:
+    def accept(self, run: Run[PromptT], now: float, ready: bool = True) -> Run[PromptT]:  # noqa: FBT001, FBT002 - keywords cost
         """Take a run in. Gives that run, or the one that was submitted under its id before.
 
         Raises:
@@ -118,43 +120,61 @@ class Table(Generic[PromptT]):
             IllegalEvent: this very run has ended before.
         """
         name = run.session_id
-        if name.__class__ is not str or not name or name.isspace():
+        if name.__class__ is not str:
             checks.session_name(name)
-        if run.when_busy.__class__ is not WhenBusy:
-            run.when_busy = checks.choice(WhenBusy, "when_busy", run.when_busy)
-        if run.name != "":
-            checks.run_name(run.name, name)
+        special = run.name != "" or run.when_busy is not _WHEN_QUEUE or run.seq != 0
+        if special:
+            _check_options(run)
         while True:
-            record = self._sessions.get(name) or self._make(name)
+            record = self._sessions.get(name)
+            if record is None:
+                record = self._make(name)
             with record.lock:
                 if record.retired:
                     continue
-                try:
-                    known = self.run(run.run_id) if run.name or run.seq else None
-                    if known is None:
-                        known = self._admit(record, run)
-                        if known is run:
-                            record.accept(run, now, ready=ready)
-                finally:
-                    if record.state is _SESSION_IDLE:
-                        self._free(record)
+                if special or self._closed or record.line.length >= self._max_waiting:
+                    known = self._admit(record, run, now, ready=ready)
+                else:
+                    self._give_seq(run, record)
+                    known = self._file(run) if self._lookalikes else run
+                    record.accept(run, now, ready)
             if known is not run:
                 _refuse_other(run, known)
             return known
 
-    def _admit(self, record: Record[PromptT], run: Run[PromptT]) -> Run[PromptT]:
-        """Let it in, with its seq; or raise; or give the run that was faster with its id."""
-        if run.seq:
-            raise IllegalEvent(run.state, Event.ACCEPT, run.session_id, run.run_id)
-        if self._closed:
-            msg = f"closing: no more prompts for session {run.session_id!r}"
-            raise SchedulerClosed(msg, run.session_id, run.run_id)
-        record.admit(run, self.limits.max_waiting)
+    def _give_seq(self, run: Run[PromptT], record: Record[PromptT]) -> None:
         # Complete before anybody can find it: who does, waits for this session's lock.
         run.session = record
         run.seq = seq = self._next_seq()
         self._runs[seq] = run
-        return self._file(run) if run.name or self._lookalikes else run
+
+    def _admit(
+        self, record: Record[PromptT], run: Run[PromptT], now: float, *, ready: bool
+    ) -> Run[PromptT]:
+        """Let it in; or raise; or give the run that has its id."""
+        try:
+            known = self._refuse(record, run)
+            if known is None:
+                self._give_seq(run, record)
+                known = self._file(run)
+                if known is run:
+                    record.accept(run, now, ready)
+            return known
+        finally:
+            if record.state is _SESSION_IDLE:
+                self._free(record)
+
+    def _refuse(self, record: Record[PromptT], run: Run[PromptT]) -> Run[PromptT] | None:
+        """Refuse a prompt that can't come in. Gives the run that has its id already."""
+        known = self.run(run.run_id) if run.name or run.seq else None
+        if known is None:
+            if run.seq:
+                raise IllegalEvent(run.state, Event.ACCEPT, run.session_id, run.run_id)
+            if self._closed:
+                msg = f"closing: no more prompts for session {run.session_id!r}"
+                raise SchedulerClosed(msg, run.session_id, run.run_id)
+            record.admit(run, self._max_waiting)
+        return known
 
     def _file(self, run: Run[PromptT]) -> Run[PromptT]:
         """See to it that no two runs have the same id. Gives the run that was faster with it."""
@@ -263,27 +283,36 @@ class Table(Generic[PromptT]):
         run: Run[PromptT],
         how: How,
         now: float,
-        *,
         result: object = None,
         error: BaseException | None = None,
     ) -> bool:
         """Its handler is over. False: it isn't active (any longer), and nothing has changed."""
         record = run.session or _not_accepted(run)
         with record.lock:
-            ended = record.finish(run, how, result, error, now)
-            if ended:
-                self._put_away(record, ended)
+            folded = record.finish(run, how, result, error, now)
+            if folded is None:
+                return False
+            del self._runs[run.seq]
+            if run.name or folded:
+                self._put_away(run, folded)
+            if record.state is _SESSION_IDLE:
+                self._free(record)
         if self._slots is not None:
             self._hand_over(self._slots, now)
-        return bool(ended)
+        return True
 
     def settle(self, run: Run[PromptT], now: float, error: BaseException | None = None) -> bool:
         """Its drop is recorded, or that failed. False: it isn't ending, and nothing has changed."""
         record = run.session or _not_accepted(run)
         with record.lock:
-            ended = record.settle(run, error, now)
-            self._put_away(record, ended)
-        return bool(ended)
+            if not record.settle(run, error, now):
+                return False
+            del self._runs[run.seq]
+            if run.name:
+                self._remember(run)
+            if record.state is _SESSION_IDLE:
+                self._free(record)
+        return True
 
     def fold(self, taker: Run[PromptT], now: float) -> tuple[Run[PromptT], ...]:
         """Let the follow-ups that wait join the active run, which asks for them."""
@@ -298,7 +327,7 @@ class Table(Generic[PromptT]):
 
         True: so many were performed, and there are more: come back for them.
         """
-        return self.outbox.drain(perform, at_most)
+        return self.outbox.drain(ByOne(perform), at_most)
 
     # --- the line ---
 
@@ -392,7 +421,12 @@ class Table(Generic[PromptT]):
     # --- records ---
 
     def _make(self, session_id: str) -> Record[PromptT]:
-        """Make a record, unless somebody else is faster."""
+        """Make a record, unless somebody else is faster.
+
+        Raises:
+            InvalidSession: nobody can be called that; those who have a record can.
+        """
+        checks.session_name(session_id)
         fresh: Record[PromptT] = Record(session_id, self.outbox, self._slots)
         fresh.driver = self.driver
         return self._sessions.setdefault(session_id, fresh)
@@ -416,14 +450,13 @@ class Table(Generic[PromptT]):
                     answers.append(question(record))
         return answers
 
-    def _put_away(self, record: Record[PromptT], ended: Iterable[Run[PromptT]]) -> None:
-        """Forget runs that have ended, but for the last named ones; and a session that is idle."""
-        for run in ended:
-            del self._runs[run.seq]
-            if run.name:
-                self._remember(run)
-        if record.state is _SESSION_IDLE and not record.retired:
-            self._free(record)
+    def _put_away(self, run: Run[PromptT], folded: tuple[Run[PromptT], ...]) -> None:
+        """Forget runs that have ended together, but for the last named ones."""
+        for follow_up in folded:
+            del self._runs[follow_up.seq]
+        for named in (run, *folded):
+            if named.name:
+                self._remember(named)
 
     def _remember(self, run: Run[PromptT]) -> None:
         self._ended.append(run.name)
@@ -456,6 +489,17 @@ def _refuse_other(run: Run[Any], known: Run[Any]) -> None:
     ):
         msg = f"run id {run.run_id!r} belongs to another prompt of session {known.session_id!r}"
         raise DuplicateRun(msg, run.session_id, run.run_id)
+
+
+def _check_options(run: Run[Any]) -> None:
+    """Refuse what no run can have.
+
+    Raises:
+        InvalidOption: of its id, or of what it does when the session is busy.
+    """
+    run.when_busy = checks.choice(WhenBusy, "when_busy", run.when_busy)
+    if run.name != "":
+        checks.run_name(run.name, run.session_id)
 
 
 def _not_accepted(run: Run[Any]) -> NoReturn:

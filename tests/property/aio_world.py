@@ -178,7 +178,7 @@ class World:
         """T1: whoever asks for the outcome, at any time, gets the one that was told."""
         for handle in self.handles:
             life = self.ledger.of(handle.run)
-            assert await handle.outcome() is life.outcome
+            assert await handle.outcome() == life.outcome
         read = [(type(it), it.number, it.run_id) for it in self.read]
         assert read == [(type(it), it.number, it.run_id) for it in self.ledger.events]
 

@@ -257,7 +257,7 @@ def every_run_ends_once(history: History) -> None:
     assert reports == ended, f"no report: {ended - reports}; too many: {reports - ended}"
     over = history.ended_by()
     for run, it in history.ends():
-        assert it is run.outcome, f"{run} has got another outcome"
+        assert it == run.outcome, f"{run} has got another outcome"
         assert it.result == over[run].how.get("result"), f"{run}: {it} by {over[run]}"
 
 

@@ -21,14 +21,33 @@ from sessionsched import (
     Scope,
     Table,
 )
+from sessionsched.outbox import ByOne, Outbox
 from sessionsched.testing.crowd import Prompt
 from sessionsched.testing.naive import Naive, NaiveSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import TypeAlias
 
     AnyRun: TypeAlias = Run[Prompt]
+
+
+class JudgedOutbox(Outbox):
+    """An outbox that says what it has performed, before that is done."""
+
+    def __init__(self, performing: Callable[[Effect, AnyRun], None]) -> None:
+        super().__init__()
+        self._performing = performing
+
+    def drain(
+        self, do: Mapping[Any, Callable[[Any, float], object]], at_most: int = sys.maxsize
+    ) -> bool:
+        def judged(effect: Any, run: AnyRun, at: float) -> None:
+            if isinstance(effect, Effect):  # else somebody subscribes
+                self._performing(effect, run)
+            do[effect](run, at)
+
+        return super().drain(ByOne(judged), at_most)
 
 
 class JudgedTable(Table[Prompt]):
@@ -36,6 +55,7 @@ class JudgedTable(Table[Prompt]):
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
+        self.outbox = JudgedOutbox(self.performing)
         self.naive = Naive(limits.max_active)
         #: How many of the model's effects have been performed.
         self.performed = 0
@@ -48,7 +68,7 @@ class JudgedTable(Table[Prompt]):
 
     # --- prompts ---
 
-    def accept(self, run: AnyRun, now: float, *, ready: bool = True) -> AnyRun:
+    def accept(self, run: AnyRun, now: float, ready: bool = True) -> AnyRun:  # noqa: FBT001,FBT002 - as the table has it
         fresh = super().run(run.run_id) is None
         refused = fresh and self.naive.refuses(
             run.session_id, run.when_busy, self.limits.max_waiting
@@ -130,7 +150,6 @@ class JudgedTable(Table[Prompt]):
         run: AnyRun,
         how: How,
         now: float,
-        *,
         result: object = None,
         error: BaseException | None = None,
     ) -> bool:
@@ -154,22 +173,14 @@ class JudgedTable(Table[Prompt]):
         self.agree(f"fold into {taker}", [run.seq for run in taken], theirs)
         return taken
 
-    def drain(
-        self, perform: Callable[[Effect, Run[Any], float], object], at_most: int = sys.maxsize
-    ) -> bool:
-        def judged(effect: Any, run: AnyRun, at: float) -> None:
-            if not isinstance(effect, Effect):  # somebody subscribes
-                perform(effect, run, at)
-                return
-            ours: tuple[Any, ...] = (effect, run.seq)
-            if effect is Effect.END and run.outcome is not None:
-                ours += (run.outcome.status, run.outcome.cause)
-            theirs = self.naive.out[self.performed : self.performed + 1]
-            self.agree(f"effect {self.performed}", [ours], theirs)
-            self.performed += 1
-            perform(effect, run, at)
-
-        return super().drain(judged, at_most)
+    def performing(self, effect: Effect, run: AnyRun) -> None:
+        """See whether this is what the model would have performed now."""
+        ours: tuple[object, ...] = (effect, run.seq)
+        if run.outcome is not None and effect is Effect.END:
+            ours += (run.outcome.status, run.outcome.cause)
+        theirs = self.naive.out[self.performed : self.performed + 1]
+        self.agree(f"effect {self.performed}", [ours], theirs)
+        self.performed += 1
 
     # --- the line, and closing ---
 

@@ -15,6 +15,7 @@ from sessionsched.driver import Driver
 from sessionsched.events import Mailbox
 from sessionsched.hooks import Hook
 from sessionsched.machine import Session
+from sessionsched.table import Table
 
 if TYPE_CHECKING:
     import pytest
@@ -105,12 +106,12 @@ def a_cancel_is_what_the_task_says(patch: Patch) -> None:
 
 
 def what_is_returned_after_a_cancel_is_lost(patch: Patch) -> None:
-    right = AioRun._finish
+    right = Table.finish
 
-    def finish(run: Any, driver: Any, how: How, result: Any = None, error: Any = None) -> None:
-        right(run, driver, how, None if run.canceled else result, error)
+    def finish(table: Any, run: Any, how: How, now: float, result: Any = None, *error: Any) -> bool:
+        return right(table, run, how, now, None if run.canceled else result, *error)
 
-    patch.setattr(AioRun, "_finish", finish)
+    patch.setattr(Table, "finish", finish)
 
 
 def a_turn_does_not_take_its_cancel_back(patch: Patch) -> None:

@@ -98,9 +98,9 @@ def cancel_forgets_the_active_run(patch: Patch) -> None:
 def cancel_hits_the_next_prompt(patch: Patch) -> None:
     right = Session.accept
 
-    def accept(session: Session[Any], run: Any, now: float, *, ready: bool) -> None:
+    def accept(session: Session[Any], run: Any, now: float, ready: bool) -> None:  # noqa: FBT001
         canceled = session.state is SessionState.CANCELED
-        right(session, run, now, ready=ready)
+        right(session, run, now, ready)
         if canceled:
             session.cancel_run(run, Scope.ALL, Cause.INTERRUPT, now)
 
@@ -124,7 +124,7 @@ def fold_into_a_covered_run(patch: Patch) -> None:
             return ()
         found = [run for run in session.line if run.follows_up and run.state is RunState.QUEUED]
         for run in found:
-            sessionsched.machine.fire(session, Event.FOLD, taker, run, now)
+            sessionsched.machine.fire(session, Event.FOLD, (taker, run), now)
         return tuple(found)
 
     patch.setattr(Session, "fold", fold)
@@ -139,16 +139,16 @@ def own_turn_runs_are_folded_too(patch: Patch) -> None:
             return ()
         found = [run for run in session.line if run.state is RunState.QUEUED]
         for run in found:
-            sessionsched.machine.fire(session, Event.FOLD, taker, run, now)
+            sessionsched.machine.fire(session, Event.FOLD, (taker, run), now)
         return tuple(found)
 
     patch.setattr(Session, "fold", fold)
 
 
 def two_outcomes_for_a_dropped_run(patch: Patch) -> None:
-    def drop_and_end(session: Any, active: Any, waiting: Any, cause: Cause, now: float) -> None:
-        drop(session, active, waiting, cause, now)
-        for run in waiting:
+    def drop_and_end(session: Any, about: Any, now: float) -> None:
+        drop(session, about, now)
+        for run in about[1]:
             session.outbox.append((Effect.END, run, now))
 
     rows = ((None, drop_and_end, SessionState.CANCELED),)
@@ -156,7 +156,8 @@ def two_outcomes_for_a_dropped_run(patch: Patch) -> None:
 
 
 def dropped_run_vanishes(patch: Patch) -> None:
-    def forget(session: Any, run: Any, *_: Any) -> None:
+    def forget(session: Any, about: Any, _now: float) -> None:
+        run = about[0]
         session.ending.remove(run)
         run.state = RunState.ENDED
 
@@ -167,18 +168,14 @@ def dropped_run_vanishes(patch: Patch) -> None:
 
 
 def next_run_starts_while_the_canceled_one_unwinds(patch: Patch) -> None:
-    def startable(session: Session[Any]) -> bool:
-        first = session.line.first
-        if session.state is SessionState.CANCELED and first is not None and not session.ending:
-            session.state, session.active = SessionState.ACCEPTED, None
-        return (
-            session.state is SessionState.ACCEPTED
-            and not session.held
-            and first is not None
-            and first.state is RunState.QUEUED
-        )
+    right = Session._advance
 
-    patch.setattr(Session, "startable", property(startable))
+    def advance(session: Session[Any], now: float) -> None:
+        if session.state is SessionState.CANCELED and session.line and not session.ending:
+            session.state, session.active = SessionState.ACCEPTED, None
+        right(session, now)
+
+    patch.setattr(Session, "_advance", advance)
 
 
 def newest_first(patch: Patch) -> None:
@@ -236,9 +233,9 @@ def orders_arrive_in_the_wrong_order(patch: Patch) -> None:
 
 
 def handler_is_never_told(patch: Patch) -> None:
-    def silent(session: Any, active: Any, waiting: Any, cause: Cause, now: float) -> None:
-        active.cause = cause
-        drop(session, active, waiting, cause, now)
+    def silent(session: Any, about: Any, now: float) -> None:
+        active, _waiting, active.cause = about
+        drop(session, about, now)
 
     rows = ((None, silent, SessionState.CANCELED),)
     patch.setitem(HOT[Event.CANCEL], SessionState.ACTIVE, rows)

@@ -15,7 +15,6 @@ import pytest
 from sessionsched import (
     CancelReceipt,
     Cause,
-    Outcome,
     Run,
     RunAccepted,
     RunCanceling,
@@ -160,9 +159,8 @@ class Story:
     def end(self, number: int, status: Status, cause: Cause | None) -> None:
         run, handled = self.runs[number], self.ledger.lives[number].whole.handled
         error = handled[-1].error if handled else None
-        run.outcome = Outcome(
-            status, cause, None, error, bool(handled), None, False, 0.0, None, 0.0
-        )
+        run.accepted_at, run.started_at = 0.0, 0.0 if handled else None
+        run.conclude((status, cause), None, error, 0.0)
         self.event(RunEnded, number, run.outcome)
 
     def event(self, kind: Any, number: int, *more: object) -> None:

@@ -243,7 +243,7 @@ def every_prompt_was_seen_once_and_ended(stress: Stress) -> None:
         assert ends[life.handle.run] == 1, f"{ends[life.handle.run]} ends of {life}"
         if outcome.status is Status.FAILED:
             assert life.taken or isinstance(outcome.error, OSError), f"{outcome}"
-        assert life.handle.run.outcome is outcome
+        assert life.handle.run.outcome == outcome
 
 
 def sessions_keep_their_order(stress: Stress) -> None:

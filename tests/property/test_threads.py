@@ -25,7 +25,6 @@ from sessionsched.model import (
     Effect,
     How,
     Limits,
-    Outcome,
     Run,
     Scope,
     Status,
@@ -333,8 +332,8 @@ def tell(runs: list[AnyRun], script: str, *calls: Call, max_active: int | None =
             history.calls.append(Call("accept", run, run, tick, tick))
         if effect is Effect.END:
             history.calls.append(Call("finish", run, True, tick, tick))
-            end = (*ENDS[word[2:]], None, None, f"d{run.seq}" not in script)
-            run.outcome = Outcome(*end, None, False, 0.0, None, 0.0)
+            run.accepted_at, run.started_at = 0.0, None if f"d{run.seq}" in script else 0.0
+            run.conclude(ENDS[word[2:]], None, None, 0.0)
         history.told.append(Told(effect, run, tick, run.outcome))
     return history
 

@@ -177,7 +177,7 @@ async def test_what_an_abandoned_handler_comes_to_is_forgotten_without_a_word(
         await quiet()
         assert handler.over_at == now()
         assert scheduler._driver.kept == {}
-        assert await handle.outcome() is outcome
+        assert await handle.outcome() == outcome
         assert (outcome.result, outcome.error) == (None, None)
 
 

@@ -114,7 +114,7 @@ async def test_the_outcome_in_the_event_is_the_outcome_of_the_handle() -> None:
         outcomes = {handle.run_id: await handle.outcome() for handle in handles}
         seen = {it.run_id: it.outcome for it in watch.of(RunEnded)}
         assert len(watch.of(RunEnded)) == len(handles)
-        assert all(seen[name] is outcome for name, outcome in outcomes.items())
+        assert all(seen[name] == outcome for name, outcome in outcomes.items())
         assert sorted(it.status.value for it in seen.values()) == [
             "canceled", "canceled", "completed", "completed", "failed", "suspended",
         ]  # fmt: skip

@@ -53,7 +53,7 @@ async def test_any_number_of_tasks_may_wait_and_each_gets_the_value() -> None:
         assert await asyncio.gather(*early, handle) == ["a done"] * 4
         assert await handle == "a done", "also long after"
         assert (await handle.outcome()).result == "a done"
-        assert await handle.outcome() is await handle.outcome()
+        assert await handle.outcome() == await handle.outcome()
 
 
 async def test_waiting_with_a_timeout_leaves_the_run_alone() -> None:

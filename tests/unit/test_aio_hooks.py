@@ -321,7 +321,7 @@ async def test_one_that_ignores_its_cancel_holds_nobody_up_and_what_it_comes_to_
         assert now() == pytest.approx(2)
         await asyncio.sleep(20)
         assert went_on == ["x"]
-        assert await dropped.outcome() is outcome
+        assert await dropped.outcome() == outcome
         assert isinstance(outcome.error, TimeoutError)
 
 

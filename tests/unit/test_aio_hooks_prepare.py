@@ -194,7 +194,7 @@ async def test_a_preparation_that_ignores_its_cancel_holds_nobody_up(late: str) 
         assert went_on == []
         await asyncio.sleep(20)
         assert went_on == ["a"]
-        assert await first.outcome() is outcome
+        assert await first.outcome() == outcome
         assert first.state is RunState.ENDED
     assert agent.started == ["b"]
 

@@ -302,7 +302,7 @@ async def test_pitfall_17_with_abandon_after_the_session_goes_on_without_it() ->
         assert outcome.ended_at - outcome.accepted_at == pytest.approx(7)
         assert not task.done()
         assert await task == "a after all"
-        assert first.run.outcome is outcome
+        assert first.run.outcome == outcome
         assert outcome.result is None
 
 

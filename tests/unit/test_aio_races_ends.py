@@ -233,7 +233,7 @@ async def test_race_18_every_error_is_reported_under_the_run_that_it_belongs_to(
         for run_id, event in told.items():
             said = event.outcome.result or str(event.outcome.error)
             assert run_id == f"{said} {event.session_id}"
-            assert event.outcome is event.run.outcome
+            assert event.outcome == event.run.outcome
 
 
 # --- 16: follow-ups that were taken ---

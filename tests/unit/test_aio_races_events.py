@@ -105,7 +105,7 @@ async def test_race_30_the_end_of_a_named_run_is_not_missed_by_who_subscribes_to
                 seen = [event async for event in events]
         last = seen[-1]
         assert isinstance(last, RunEnded)
-        assert last.outcome is handle.run.outcome
+        assert last.outcome == handle.run.outcome
 
 
 @pytest.mark.contract("T6")

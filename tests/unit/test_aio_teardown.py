@@ -51,7 +51,7 @@ async def test_pitfall_21_a_forked_copy_refuses_every_call_and_can_be_left(
     real: AioDriver[str] = parent._driver
     table, hub = real.table, real.hub
     unopened: Any = object.__new__(type(real))
-    unopened._thread = None
+    unopened._opened = False
     monkeypatch.setattr(driver, "_drivers", [real, unopened])
     async with parent.subscribe() as events:
         driver._refuse_in_the_child()

@@ -263,7 +263,7 @@ async def test_a_turn_that_is_over_cannot_be_taken_again(run_id: str | None) -> 
         with pytest.raises(DuplicateRun):
             async with asyncio.timeout(1), turn:
                 pytest.fail("it must not come in")
-        assert run.outcome is outcome
+        assert run.outcome == outcome
         assert scheduler.snapshot().sessions == ()
 
 

@@ -139,7 +139,7 @@ async def test_the_error_carries_the_outcome_and_the_cancel_that_it_comes_from()
         assert isinstance(error, RunCanceled)
         assert isinstance(error.__cause__, asyncio.CancelledError)
         assert (error.session_id, error.run_id) == ("chat", host.run.run_id)
-        assert error.outcome is host.outcome
+        assert error.outcome == host.outcome
 
 
 @pytest.mark.contract("D1", "D4", "X2")

@@ -172,7 +172,7 @@ async def test_the_error_says_which_run_it_was_and_how_it_ended() -> None:
         error = await host.error()
         assert isinstance(error, RunCanceled)
         assert (error.session_id, error.run_id) == ("chat", host.run.run_id)
-        assert error.outcome is host.outcome
+        assert error.outcome == host.outcome
 
 
 # --- time ---

@@ -178,7 +178,7 @@ def test_what_a_handler_returns_or_raises_after_the_cancel_is_kept(
     assert outcome.result == (None if error else "a done")
     with pytest.raises(RunCanceled) as caught:
         world.value(handle)
-    assert caught.value.outcome is outcome
+    assert caught.value.outcome == outcome
     assert caught.value.__cause__ is error
 
 

@@ -18,9 +18,7 @@ from sessionsched.errors import (
 )
 from sessionsched.model import Cause, Outcome, Status
 
-OUTCOME = Outcome[str](
-    Status.CANCELED, Cause.DEADLINE, "half", None, True, None, False, 1.0, 2.0, 3.0
-)
+OUTCOME = Outcome[str](Status.CANCELED, Cause.DEADLINE, "half", None, 1.0, 2.0, 3.0)
 
 ERRORS: list[type[SessionSchedError]] = [
     value

@@ -66,8 +66,8 @@ def test_the_stock_machine_and_the_compiled_table_agree_on_every_reachable_case(
     stock = declare(log.rows)
     monkeypatch.setattr(sessionsched.rows, "HOT", compile_table(stock))
 
-    def stock_fire(session: Session[Any], event: Event, *args: object) -> None:
-        assert stock.events[event.value].trigger(session, session, *args) is True
+    def stock_fire(session: Session[Any], event: Event, about: object, now: float) -> None:
+        assert stock.events[event.value].trigger(session, session, about, now) is True
 
     called: Counter[str] = Counter()
     cases = 0
@@ -91,11 +91,11 @@ def test_the_stock_machine_and_the_compiled_table_agree_on_every_reachable_case(
 def test_every_row_is_taken_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: Counter[tuple[SessionState, Event, SessionState, object]] = Counter()
 
-    def noting_fire(session: Session[Any], event: Event, *args: object) -> None:
+    def noting_fire(session: Session[Any], event: Event, about: object, now: float) -> None:
         source = session.state
         guards = [row for row in ROWS if (row.source, row.event) == (source, event)]
-        chosen = next(row for row in guards if row.when is None or row.when(session, *args))
-        fire(session, event, *args)
+        chosen = next(row for row in guards if row.when is None or row.when(session, about, now))
+        fire(session, event, about, now)
         assert session.state is chosen.target
         taken[source, event, chosen.target, chosen.when] += 1
 

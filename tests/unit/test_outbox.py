@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from sessionsched.model import Effect, Run
-from sessionsched.outbox import Outbox
+from sessionsched.outbox import ByOne, Outbox
 
 #: A thread that was to come and did not would hang the tests; this ends them with an error.
 PATIENCE_S = 60
@@ -41,7 +41,7 @@ def test_effects_are_performed_in_the_order_in_which_they_were_ordered() -> None
     outbox, performed = Outbox(), Performed()
     order(outbox, 3, 1, 2)
     assert (len(outbox), performed.prompts) == (3, [])
-    outbox.drain(performed)
+    outbox.drain(ByOne(performed))
     assert (len(outbox), performed.prompts) == (0, [3, 1, 2])
 
 
@@ -52,8 +52,8 @@ def test_everything_is_announced_until_somebody_says_that_nobody_listens() -> No
 def test_an_effect_is_performed_once() -> None:
     outbox, performed = Outbox(), Performed()
     order(outbox, 1)
-    outbox.drain(performed)
-    outbox.drain(performed)
+    outbox.drain(ByOne(performed))
+    outbox.drain(ByOne(performed))
     assert performed.prompts == [1]
 
 
@@ -67,11 +67,11 @@ def test_a_drain_from_within_a_drain_only_adds_to_it() -> None:
         prompts.append(run.prompt)
         if run.prompt < last:
             order(outbox, run.prompt + 1)
-            outbox.drain(perform)
+            outbox.drain(ByOne(perform))
         depths.append(depths[-1] - 1)
 
     order(outbox, 1)
-    outbox.drain(perform)
+    outbox.drain(ByOne(perform))
     assert max(depths) == 1
     assert prompts == list(range(1, last + 1))
 
@@ -83,10 +83,10 @@ def test_what_is_ordered_within_a_drain_comes_after_what_was_there() -> None:
         prompts.append(run.prompt)
         if run.prompt < 10:
             order(outbox, run.prompt * 10)
-            outbox.drain(perform)
+            outbox.drain(ByOne(perform))
 
     order(outbox, 1, 2, 3)
-    outbox.drain(perform)
+    outbox.drain(ByOne(perform))
     assert prompts == [1, 2, 3, 10, 20, 30]
 
 
@@ -101,12 +101,12 @@ def test_what_is_ordered_while_another_thread_drains_is_performed_by_that_thread
             assert go_on.wait(PATIENCE_S)
 
     order(outbox, 1)
-    drainer = threading.Thread(target=outbox.drain, args=[perform])
+    drainer = threading.Thread(target=outbox.drain, args=[ByOne(perform)])
     drainer.start()
     try:
         assert inside.wait(PATIENCE_S)
         order(outbox, 2)
-        outbox.drain(perform)  # comes back at once, and has performed nothing
+        outbox.drain(ByOne(perform))  # comes back at once, and has performed nothing
         assert performed == [(1, drainer.ident)]
     finally:
         go_on.set()
@@ -128,22 +128,22 @@ def test_what_is_ordered_just_before_the_drainer_lets_go_is_not_left_behind() ->
         def release(self) -> None:
             while self.late:
                 order(outbox, self.late.pop())
-                outbox.drain(performed)
+                outbox.drain(ByOne(performed))
                 assert performed.prompts == [1]
             self.lock.release()
 
     outbox._busy = cast("Any", LastMoment())
     order(outbox, 1)
-    outbox.drain(performed)
+    outbox.drain(ByOne(performed))
     assert performed.prompts == [1, 2]
 
 
 def test_a_drain_performs_no_more_than_it_is_asked_to_and_says_whether_that_was_all() -> None:
     outbox, performed = Outbox(), Performed()
     order(outbox, 1, 2, 3)
-    assert outbox.drain(performed, 2)
+    assert outbox.drain(ByOne(performed), 2)
     assert (performed.prompts, len(outbox), outbox.idle) == ([1, 2], 1, False)
-    assert not outbox.drain(performed, 1)
+    assert not outbox.drain(ByOne(performed), 1)
     assert (performed.prompts, outbox.idle) == ([1, 2, 3], True)
 
 
@@ -157,9 +157,9 @@ def test_an_error_while_performing_leaves_the_rest_to_the_next_drain() -> None:
 
     order(outbox, 1, 2, 3, 4)
     with pytest.raises(ArithmeticError):
-        outbox.drain(perform)
+        outbox.drain(ByOne(perform))
     assert (len(outbox), performed.prompts) == (2, [1])
-    outbox.drain(perform)
+    outbox.drain(ByOne(perform))
     assert (len(outbox), performed.prompts) == (0, [1, 3, 4])
 
 
@@ -178,7 +178,7 @@ def test_many_threads_leave_nothing_behind_do_nothing_twice_and_keep_their_order
         all_here.wait(PATIENCE_S)
         for number in range(each):
             order(outbox, thread * each + number)
-            outbox.drain(perform)
+            outbox.drain(ByOne(perform))
 
     with ThreadPoolExecutor(crowd) as pool:
         for done in [pool.submit(work, thread) for thread in range(crowd)]:

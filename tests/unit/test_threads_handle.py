@@ -57,7 +57,7 @@ def test_a_time_that_is_longer_than_any_lock_can_wait_is_no_limit(
     handle = scheduler.submit("chat", "a")
     waiting = spawn(handle.outcome, timeout)
     agent.finish("a")
-    assert waiting.result(PATIENCE_S) is handle.outcome()
+    assert waiting.result(PATIENCE_S) == handle.outcome()
 
 
 def test_who_gave_up_waiting_leaves_nothing_behind(
@@ -90,7 +90,7 @@ def test_a_timeout_is_not_looked_at_when_the_run_has_ended(
     agent.finish("a")
     handle = scheduler.submit("chat", "a")
     outcome = handle.outcome(PATIENCE_S)
-    assert handle.outcome(0) is outcome
+    assert handle.outcome(0) == outcome
     assert handle.result(0) == "a done"
 
 
@@ -134,7 +134,7 @@ def test_result_says_why_there_is_none(end: str, kind: type[RunNotCompleted]) ->
         with pytest.raises(kind) as caught:
             handle.result(PATIENCE_S)
     assert type(caught.value) is kind
-    assert caught.value.outcome is handle.outcome()
+    assert caught.value.outcome == handle.outcome()
 
 
 # --- tickets ---

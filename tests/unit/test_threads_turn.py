@@ -250,7 +250,7 @@ def test_a_turn_that_is_stopped_while_it_waits_is_dropped(
         scheduler.close()
     error = host.taking.exception(PATIENCE_S)
     assert type(error) is (RunSuspended if how == "close" else RunCanceled)
-    assert error.outcome is outcome_of(host.turn)
+    assert error.outcome == outcome_of(host.turn)
     assert not error.outcome.started
     assert dropped == ["b"]
     assert not host.inside.is_set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from threading import get_ident
+from asyncio import _get_running_loop
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sessionsched.aio.run import alive
@@ -18,7 +18,7 @@ from sessionsched.closing import Closing
 from sessionsched.driver import Driver
 from sessionsched.errors import SchedulerClosed, WrongLoop
 from sessionsched.hooks import Hook
-from sessionsched.model import CloseReport, How, PromptT
+from sessionsched.model import CloseReport, How, PromptT, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -45,18 +45,16 @@ class AioDriver(Driver[PromptT]):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self.shut = _NOT_OPEN
-        #: The loop's thread, by id; None until there is a loop.
-        self._thread: int | None = None
+        #: There is a loop.
+        self._opened = False
         #: Tasks that have ever taken a turn here: they may wait for themselves.
         self.hosts: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
-        #: Others have their turn on the loop, and then `_go_on` comes. The loop's thread writes it.
-        self._resting = False
         #: Tasks that no active run refers to, and whose they are: hooks, and abandoned handlers.
         self.kept: dict[asyncio.Task[Any], Run[PromptT]] = {}
 
     @property
     def in_use(self) -> bool:
-        return self._thread is not None
+        return self._opened
 
     # --- the loop ---
 
@@ -66,9 +64,9 @@ class AioDriver(Driver[PromptT]):
         Raises:
             WrongLoop: it belongs to another one.
         """
-        if self._thread is None:
+        if not self._opened:
             self.loop = asyncio.get_running_loop()
-            self._thread = get_ident()
+            self._opened = True
             self.shut = None
             self._teardown = Teardown(self)
         self.on_its_loop()
@@ -86,32 +84,25 @@ class AioDriver(Driver[PromptT]):
             raise WrongLoop("wait on the event loop that the scheduler was opened on")
 
     def now(self) -> float:
-        return 0.0 if self._thread is None else self.loop.time()
+        return self.loop.time() if self._opened else 0.0
 
     def call_at(self, when: float, call: Callable[[], object]) -> asyncio.TimerHandle:
         return self.loop.call_at(when, call)
 
     def obey(self) -> None:
-        if not self.orders:
-            return
-        if self.loop.is_closed():
-            self._write_off()
-        elif get_ident() == self._thread:
-            self.perform_all()
-        else:
-            self._tell_loop(self.perform_all)
-
-    def perform_all(self) -> None:
-        if not self._resting:
-            super().perform_all()
+        if self.orders:
+            if _get_running_loop() is self.loop:
+                self.perform_all()
+            else:
+                self._tell_loop(self.perform_all)
 
     def go_on_later(self) -> bool:
-        self._resting = True
+        self.resting = True
         self.loop.call_soon(self._go_on)
         return True
 
     def _go_on(self) -> None:
-        self._resting = False
+        self.resting = False
         self.perform_all()
 
     def _tell_loop(self, call: Callable[..., object], *args: object) -> None:
@@ -136,11 +127,18 @@ class AioDriver(Driver[PromptT]):
     # --- calls ---
 
     def accept(self, run: Run[PromptT], *, ready: bool) -> Run[PromptT]:
-        if self.shut is not None or self.loop.is_closed():
-            raise SchedulerClosed(self.shut or _NO_LOOP, run.session_id, run.run_id or None)
-        known = self.table.accept(run, self.loop.time(), ready=ready)
+        if self.shut is not None:
+            raise SchedulerClosed(self.shut, run.session_id, run.run_id or None)
+        loop = self.loop
+        here = _get_running_loop() is loop
+        if not here and loop.is_closed():
+            raise SchedulerClosed(_NO_LOOP, run.session_id, run.run_id or None)
+        known = self.table.accept(run, loop.time(), ready)
         if self.orders:
-            self.obey()
+            if here:
+                self.perform_all()
+            else:
+                self._tell_loop(self.perform_all)
         return known
 
     def forsaken(self, run: Run[PromptT]) -> None:
@@ -189,7 +187,7 @@ class AioDriver(Driver[PromptT]):
             WouldDeadlock: it can't end before the run that waits for it.
             WrongLoop: wait on the scheduler's own loop.
         """
-        if run.outcome is not None:
+        if run.state is RunState.ENDED:
             return
         self.on_its_loop()
         waiter = self.loop.create_future()
@@ -240,7 +238,9 @@ class AioHook(Hook):
     ) -> None:
         super().__init__(report)
         body = self._call(driver, hook, run, limit_s, after)
-        self.task: asyncio.Task[None] = asyncio.Task(body, loop=driver.loop, context=run.context)
+        self.task: asyncio.Task[None] = asyncio.Task(
+            body, loop=driver.loop, context=run.own_context
+        )
         self.task.add_done_callback(self._over)
         driver.keep(self.task, run)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from sessionsched.handle import BaseHandle, BaseTicket, value_of
-from sessionsched.model import PromptT, ResultT
+from sessionsched.model import PromptT, ResultT, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from sessionsched.model import Outcome
 
 __all__ = ["RunHandle", "Ticket"]
+
+_RUN_ENDED: Final = RunState.ENDED  # on Python 3.11 a look into the class costs more than a call
 
 
 class RunHandle(BaseHandle[PromptT], Generic[PromptT, ResultT]):
@@ -34,7 +36,7 @@ class RunHandle(BaseHandle[PromptT], Generic[PromptT, ResultT]):
             WrongLoop: called on another event loop than the scheduler's.
         """
         run = self.run
-        if run.outcome is None:
+        if run.state is not _RUN_ENDED:
             await cast("AioDriver[PromptT]", self._driver).ended(cast("AioRun[PromptT]", run))
         return cast("Outcome[ResultT]", run.outcome)
 

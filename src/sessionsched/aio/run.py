@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import types
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import define, field
 
 from sessionsched.driven import DrivenRun
-from sessionsched.model import How, PromptT
+from sessionsched.model import MADE_UP, How, PromptT
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -47,14 +48,17 @@ class AioRun(DrivenRun[PromptT]):
     """A run that an asyncio task carries."""
 
     #: Whoever waits for its end; None: nobody, or it has ended.
-    waiters: list[asyncio.Future[None]] | None = field(default=None, init=False)
+    waiters: list[asyncio.Future[None]] | None = field(default=None)
 
     def begin(self, driver: AioDriver[PromptT]) -> None:
         work = self._work(driver)
         work.send(None)  # to where a cancel before the task's first step finds it
         # Not loop.create_task: with an eager task factory the handler would run in here.
         self.carrier = task = asyncio.Task(
-            work, loop=driver.loop, name=self.run_id, context=self.context
+            work,
+            loop=driver.loop,
+            name=self.name or f"{MADE_UP}{self.seq}",
+            context=self.context or Context(),
         )
         alive[task] = self
         if driver.waits.counts:
@@ -77,7 +81,9 @@ class AioRun(DrivenRun[PromptT]):
                 raise  # the loop is gone, and Python closes what it left: nobody to report to
             self._finish(driver, _HOW_RAISED, error=error)
         else:
-            self._finish(driver, _HOW_RETURNED, result)
+            if self.carrier is not None:  # else it has ended without this: it was abandoned
+                driver.table.finish(self, _HOW_RETURNED, driver.loop.time(), result)
+                driver.perform_all()
             return result
         return None
 

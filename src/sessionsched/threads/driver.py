@@ -12,7 +12,7 @@ import contextlib
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from sessionsched.closing import Closing
 from sessionsched.driver import Driver
@@ -24,7 +24,6 @@ from sessionsched.threads.timers import ThreadTimer, Timers, at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from contextvars import Context
 
     from sessionsched.driven import DrivenRun
     from sessionsched.hooks import Report
@@ -206,7 +205,7 @@ class ThreadHook(Hook):
         self._run = run
         self._limit_s = limit_s
         # A copy: two threads can't be in one context, and an earlier hook may still be.
-        self._context = cast("Context", run.context).copy()
+        self._context = run.own_context.copy()
         self._call = partial(self._context.run, hook, run)
         self._prepares = hook is driver.options.prepare
         self._after = after.over if isinstance(after, ThreadHook) else None

@@ -21,7 +21,6 @@ from sessionsched.threads.timers import at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextvars import Context
 
     from sessionsched.threads.driver import ThreadDriver
 
@@ -118,7 +117,7 @@ class ThreadRun(DrivenRun[PromptT]):
 
     def _call_handler(self) -> tuple[How, object, BaseException | None]:
         try:
-            call = cast("Context", self.context).run
+            call = self.own_context.run
             return How.RETURNED, call(self.driver.options.handler, self), None
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the run's outcome
             return How.RAISED, None, self.worth_keeping(error)

@@ -15,7 +15,6 @@ from sessionsched.model import (
     Effect,
     How,
     Limits,
-    Outcome,
     Run,
     RunState,
     Scope,
@@ -208,13 +207,13 @@ def _freeze_run(run: AnyRun) -> FrozenRun:
 
 
 def _out(effect: Effect, run: AnyRun) -> Out:
-    if effect is Effect.END and run.outcome is not None:
-        return (effect, run.seq, run.outcome.status, run.outcome.cause)
+    if effect is Effect.END and run.state is RunState.ENDED:
+        return (effect, run.seq, *run.verdict)
     return (effect, run.seq)
 
 
 def _ended(seq: int, name: str) -> AnyRun:
     run: AnyRun = Run(name, "prompt", f"ended-{seq}")
-    run.seq, run.state = seq, RunState.ENDED
-    run.outcome = Outcome(Status.COMPLETED, None, None, None, True, None, False, 0.0, 0.0, 0.0)
+    run.seq, run.accepted_at, run.started_at = seq, 0.0, 0.0
+    run.conclude((Status.COMPLETED, None), None, None, 0.0)
     return run

@@ -135,8 +135,9 @@ def _on_session(world: World, record: Any) -> Iterator[Wrong]:
     else:
         yield "X10", f"resume of {name}", lambda: table.resume(name, 0.0)
     for event in Event:
-        if record.state not in HOT[event]:
-            yield "rows", f"{event} in {record.state}", functools.partial(fire, record, event)
+        if not HOT[event][record.state]:
+            wrong = functools.partial(fire, record, event, None, 0.0)
+            yield "rows", f"{event} in {record.state}", wrong
 
 
 def _on_idle(world: World, name: str) -> Iterator[Wrong]:
