@@ -85,11 +85,13 @@ class Clock:
         return self._now
 
     def move(self, scheduler: ThreadScheduler[Any, Any], seconds: float) -> None:
-        """Let so much time pass, and wake who sleeps until then."""
+        """Let so much time pass; whatever is due by then has been called."""
         self._now += seconds
-        timers = scheduler._driver._timers_thread
+        timers, all_called = scheduler._driver._timers_thread, threading.Event()
+        timers.call_at(self._now, all_called.set)
         with timers._changed:
             timers._changed.notify()
+        come(all_called)
 
 
 @contextlib.contextmanager
