@@ -19,15 +19,10 @@ if TYPE_CHECKING:
 #: What is to end and does not would hang the tests; this ends them with an error.
 PATIENCE_S = 60.0
 
-settings.register_profile("dev", max_examples=50, deadline=None)
-settings.register_profile(
-    "ci",
-    max_examples=200,
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+#: A machine that is slow, or busy, is no reason to fail.
+PATIENT: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("dev", max_examples=50, **PATIENT)
+settings.register_profile("ci", max_examples=200, derandomize=True, print_blob=True, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
