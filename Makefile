@@ -6,8 +6,11 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PEERS  := .venv-peers
 
+PROFILE  := HYPOTHESIS_PROFILE=$(if $(CI),ci,dev)
+UNTRACED := $(VENV)/test-untraced.log
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check diagram docs verify mutants bench bench-peers bench-plot test-all format clean
+.PHONY: help demo test test-traced test-untraced check diagram docs verify mutants bench bench-peers bench-plot test-all format clean
 
 help:          ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,9 +25,18 @@ demo: $(READY) ## a show on a real scheduler; then every interleaving of 4 promp
 	@echo
 	$(BIN)/sessionsched explore --prompts 4 --cancels 2
 
+# In two halves, side by side. The first alone must cover every branch, so the second is not traced, which
+# would slow it down most; what it says is kept, and shown when both are through.
 test: $(READY) ## the tests, with the coverage that they must reach
-	HYPOTHESIS_PROFILE=$(if $(CI),ci,dev) $(BIN)/python -m coverage run -m pytest
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-traced test-untraced; failed=$$?; \
+		cat $(UNTRACED); exit $$failed
+
+test-traced: $(READY)
+	$(PROFILE) $(BIN)/python -m coverage run -m pytest tests/unit tests/mutants
 	$(BIN)/python -m coverage report
+
+test-untraced: $(READY)
+	$(PROFILE) $(BIN)/python -m pytest tests/property >$(UNTRACED) 2>&1
 
 check: $(READY) ## ruff, format, mypy --strict
 	$(BIN)/ruff check .

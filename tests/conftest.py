@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 import async_solipsism
@@ -13,17 +14,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator
 
-settings.register_profile("dev", max_examples=50, deadline=None)
-settings.register_profile(
-    "ci",
-    max_examples=200,
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+#: What is to end and does not would hang the tests; this ends them with an error.
+PATIENCE_S = 60.0
+
+#: A machine that is slow, or busy, is no reason to fail.
+PATIENT: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("dev", max_examples=50, **PATIENT)
+settings.register_profile("ci", max_examples=200, derandomize=True, print_blob=True, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
@@ -31,6 +30,16 @@ def pytest_collection_finish() -> None:
     """Take what is there by now from the collector, which every coroutine test calls."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_outlives_its_test() -> Iterator[None]:
+    """Wait for threads that are on their way out: the next test may count those that it finds."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive(), f"{thread} is left behind"
 
 
 @pytest.hookimpl(tryfirst=True)

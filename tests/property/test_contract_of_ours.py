@@ -178,7 +178,7 @@ def test_the_asyncio_scheduler_keeps_the_contract_in_a_chosen_order(seed: int) -
 
 @pytest.fixture
 def reference() -> Iterator[Peer]:
-    peer = Peer([sys.executable, "-m", "sessionsched.testing.contract.peer"], patience=30)
+    peer = Peer([sys.executable, "-m", "sessionsched.testing.contract.peer"], patience=60)
     yield peer
     peer.close()
 

@@ -259,11 +259,13 @@ def corners(hammer: Hammer) -> set[object]:
     return seen
 
 
-def hammered(max_active: int | None, *, closing: bool) -> set[object]:
-    """Strike several times and judge each. Gives the corners that were come by."""
+def hammer_until(due: set[object], max_active: int | None, *, closing: bool) -> None:
+    """Strike many times and judge each, until they have come by these corners."""
     limits = Limits(max_waiting=6, max_active=max_active, remembered=20)
-    seen = set()
-    for seed in range(40):
+    seen: set[object] = set()
+    for seed in range(1000):
+        if seed >= 40 and seen >= due:  # what comes up is a matter of luck, so try some more
+            break
         # A long one, and many short ones: what is left behind only shows at an end.
         hammer = Hammer(limits, 20 if seed else 200, seed)
         history = hammer.strike(closing=closing)
@@ -271,7 +273,7 @@ def hammered(max_active: int | None, *, closing: bool) -> set[object]:
         for checker in CHECKERS:
             checker(history)
         seen |= corners(hammer)
-    return seen
+    assert seen >= due
 
 
 @pytest.mark.contract(
@@ -280,17 +282,17 @@ def hammered(max_active: int | None, *, closing: bool) -> set[object]:
 )  # fmt: skip
 @pytest.mark.parametrize("max_active", [None, 2])
 def test_whatever_threads_do_at_once_the_history_keeps_the_contract(max_active: int | None) -> None:
-    seen = hammered(max_active, closing=False)
-    assert seen >= {"looked again", "made anew", "fold", "promote", "resume", "ready", "cancel_run"}
-    assert seen >= {DuplicateRun, LineFull, SessionBusy}
-    assert seen >= {None, *Cause} - {Cause.DEADLINE, Cause.SHUTDOWN}
+    due = {"looked again", "made anew", "fold", "promote", "resume", "ready", "cancel_run"}
+    refusals = {DuplicateRun, LineFull, SessionBusy}
+    causes = {None, *Cause} - {Cause.DEADLINE, Cause.SHUTDOWN}
+    hammer_until(due | refusals | causes, max_active, closing=False)
 
 
 @pytest.mark.contract("S5", "S2", "X12", "R1", "R4")
 @pytest.mark.parametrize("max_active", [None, 2])
 def test_a_prompt_that_races_the_close_is_refused_or_ends(max_active: int | None) -> None:
-    seen = hammered(max_active, closing=True)
-    assert seen >= {"looked again", "made anew", SchedulerClosed, Cause.SHUTDOWN, Cause.INTERRUPT}
+    due = {"looked again", "made anew", SchedulerClosed, Cause.SHUTDOWN, Cause.INTERRUPT}
+    hammer_until(due, max_active, closing=True)
 
 
 @pytest.mark.contract("D5")

@@ -258,11 +258,11 @@ async def test_a_prompt_that_is_refused_while_the_last_run_ends_does_not_hold_up
     refused = threading.Event()
     thread = threading.Thread(target=submit)
     thread.start()
-    assert late.stopped.wait(10)
+    assert late.stopped.wait(60)
     agent.finish("a")
     assert await ends(last) == [COMPLETED]
     late.go.set()
-    thread.join(10)
+    thread.join(60)
     assert refused.is_set()
     await quiet()
     assert closing.done(), "nobody looks again"

@@ -35,7 +35,7 @@ SHUTDOWN = ("suspended", "shutdown")
 def elsewhere(call: Callable[[], AnswerT]) -> AnswerT:
     """Do it in another thread, while this one waits."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call).result(10)
+        return pool.submit(call).result(60)
 
 
 # --- other threads ---

@@ -349,7 +349,7 @@ async def test_pitfall_20_a_thread_that_looks_at_its_run_stops_before_that_has_e
         log.append(f"start {run.prompt}")
         working.set()
         while not run.canceled:  # a step, and then a look
-            assert look.wait(30)
+            assert look.wait(60)
         log.append(f"stop {run.prompt}")
         return "half of it"
 

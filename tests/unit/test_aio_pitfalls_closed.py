@@ -24,7 +24,7 @@ AnswerT = TypeVar("AnswerT")
 
 def in_a_thread(call: Callable[[], AnswerT]) -> AnswerT:
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call).result(timeout=30)
+        return pool.submit(call).result(timeout=60)
 
 
 @define
@@ -168,7 +168,7 @@ def test_pitfall_13_a_ticket_that_is_lost_while_the_loop_closes_waits_for_no_loc
     lose = threading.Thread(target=closed.ticket._driver.forsaken, args=[closed.ticket.run])
     with closed.scheduler._driver.table._sessions["chat"].lock:
         lose.start()
-        lose.join(5)
+        lose.join(60)
         waits = lose.is_alive()
     lose.join()
     assert not waits

@@ -122,7 +122,7 @@ def answer_of_a_child(call: Callable[[], object]) -> str:
     reader, writer = os.pipe()
     pid = os.fork()
     if not pid:
-        signal.alarm(2)  # a child that waits for a lock is ended by this
+        signal.alarm(60)  # a child that waits for a lock is ended by this
         os.write(writer, answer_to(call).encode())
         os._exit(0)
     os.close(writer)
@@ -181,7 +181,7 @@ async def program(where: str) -> dict[str, str]:
 def answers(where: str) -> dict[str, str]:
     done = subprocess.run(  # noqa: S603 - it is this file
         [sys.executable, "-W", "ignore::DeprecationWarning", __file__, where],
-        capture_output=True, check=True, text=True, timeout=100,
+        capture_output=True, check=True, text=True, timeout=600,
     )  # fmt: skip
     found: dict[str, str] = json.loads(done.stdout)
     return found

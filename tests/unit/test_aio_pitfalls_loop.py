@@ -29,7 +29,7 @@ async def for_ever(run: object = None) -> None:
 def in_a_thread(call: Callable[[], AnswerT]) -> AnswerT:
     """Call it in another thread, and block this one until that is done."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call).result(timeout=30)
+        return pool.submit(call).result(timeout=60)
 
 
 def outcome_of(handle: RunHandle[Any, Any]) -> Outcome[Any]:

@@ -80,7 +80,7 @@ class Terminal:
 
 @pytest.fixture
 def play() -> Iterator[Terminal]:
-    terminal = Terminal("play", "--speed", "10")
+    terminal = Terminal("play")  # what is long takes 5 s: who types may be slow, the machine too
     yield terminal
     terminal.close()
 

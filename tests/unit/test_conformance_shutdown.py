@@ -199,7 +199,7 @@ def test_after_the_close_nothing_is_left(world: World, *, prepared: bool) -> Non
     world.ends(*handles[4:])
     handles[1].cancel()
     world.close()
-    assert world.left() == []
+    world.check_nothing_left()
     assert scheduler.snapshot().sessions == ()
     assert world.ends(*handles)[:4] == [SUSPENDED, CANCELED, SUSPENDED, SUSPENDED]
 
@@ -223,7 +223,7 @@ def test_a_block_closes_its_scheduler_however_it_ends(
     assert [it.cause for it in outcomes] == [Cause.SHUTDOWN] * 2
     with pytest.raises(SchedulerClosed):
         schedulers[0].submit("chat", "c")
-    assert world.left() == []
+    world.check_nothing_left()
 
 
 @pytest.mark.contract("S1")

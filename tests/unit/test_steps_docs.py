@@ -13,7 +13,7 @@ from pages import ROOT
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to be sent")
 def test_the_example_can_be_interrupted_and_keeps_what_there_is() -> None:
     with subprocess.Popen(  # noqa: S603 - our own script
-        [sys.executable, str(ROOT / "examples" / "small_agent.py"), "0.1"],
+        [sys.executable, str(ROOT / "examples" / "small_agent.py"), "0.2"],
         stdout=subprocess.PIPE, text=True,
     ) as agent:  # fmt: skip
         assert agent.stdout is not None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+#: A program that is to answer may take its time to start.
+PATIENT = ["--patience", "60"]
 REFERENCE = [sys.executable, "-m", "sessionsched.testing.contract.peer"]
 #: Puts an animal behind the pipe.
 ANIMAL = [sys.executable, "-c", """
@@ -45,7 +47,7 @@ for line in sys.stdin:
 
 def failure(command: list[str], capsys: pytest.CaptureFixture[str], *options: str) -> str:
     """What the command says about a program that can't be tried."""
-    assert main([*options, "--", *command]) == 2
+    assert main([*PATIENT, *options, "--", *command]) == 2
     return capsys.readouterr().out
 
 
@@ -60,10 +62,17 @@ def test_a_program_that_hangs_is_reported_and_not_waited_for(
 
 
 def test_a_program_that_hangs_in_the_middle_is_reported_with_its_story(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = "do == 'cancel' or print(json.dumps({'seq': 1}), flush=True)"
-    said = failure(program(code), capsys, "--patience", "0.5")
+    ask = Peer.ask
+
+    def impatient(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
+        peer.patience_s = 0.1 if request["do"] == "cancel" else 60.0
+        return ask(peer, request)
+
+    monkeypatch.setattr(Peer, "ask", impatient)
+    said = failure(program(code), capsys)
     assert 'asked: {"do": "cancel"' in said
     assert "It was raised in this story:\n" in said
     assert said.rstrip().endswith("is canceled")
@@ -78,10 +87,17 @@ def test_a_program_that_dies_is_reported_with_its_last_words(
 
 
 def test_a_program_that_closes_its_output_and_goes_on_is_reported(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = failure(program("import os, time; os.close(1); time.sleep(60)"), capsys,
-                   "--patience", "0.5")  # fmt: skip
+    leave = Peer._exit
+
+    def impatient(peer: Peer) -> str:
+        peer.patience_s = 0.1
+        return leave(peer)
+
+    monkeypatch.setattr(Peer, "_exit", impatient)
+    code = "import os, time; os.close(1); time.sleep(600)"
+    said = failure(program(code), capsys)
     assert "it closed its output, and goes on" in said
 
 
@@ -109,7 +125,7 @@ def test_a_program_that_talks_nonsense_is_reported(
 
 
 def test_once_it_has_failed_it_is_not_asked_again() -> None:
-    peer = Peer(program("sys.exit()"))
+    peer = Peer(program("sys.exit()"), patience=60)
     for _ in range(2):
         with pytest.raises(PeerFailed, match="it is gone"):
             peer.ask({"do": "hello"})
@@ -138,13 +154,13 @@ def test_somebody_must_be_tried(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture
 def animal() -> Iterator[Peer]:
-    peer = Peer(ANIMAL)
+    peer = Peer(ANIMAL, patience=60)
     yield peer
     peer.close()
 
 
 def test_the_reference_peer_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--examples", "30", "--", *REFERENCE]) == 0
+    assert main([*PATIENT, "--examples", "30", "--", *REFERENCE]) == 0
     said = capsys.readouterr().out
     assert "every sentence held" in said
     assert "skipped: X13 (needs stray)" in said
@@ -153,14 +169,14 @@ def test_the_reference_peer_passes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_short_story_is_told_to_the_reference_peer(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["--every", "2", "--", *REFERENCE]) == 0
+    assert main([*PATIENT, "--every", "2", "--", *REFERENCE]) == 0
     assert "every sentence held" in capsys.readouterr().out
 
 
 def test_an_animal_behind_the_pipe_is_caught_for_machines_too(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["--json", "--", *ANIMAL]) == 1
+    assert main([*PATIENT, "--json", "--", *ANIMAL]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["broken"]["sentence"] == "X2"
     assert report["broken"]["diagram"].startswith("sequenceDiagram")
@@ -179,14 +195,14 @@ def test_a_saved_story_is_what_a_shell_feeds_and_goes_wrong_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "story.jsonl"
-    assert main(["--save", str(file), "--", *ANIMAL]) == 1
+    assert main([*PATIENT, "--save", str(file), "--", *ANIMAL]) == 1
     with file.open(encoding="utf-8") as lines:
         done = subprocess.run(  # noqa: S603 - our own peer
             ANIMAL, stdin=lines, capture_output=True, text=True, check=True, timeout=60
         )
     assert '["ended", 2, "canceled"]' in done.stdout.splitlines()[-1]
     capsys.readouterr()
-    assert main(["--replay", str(file), "--", *ANIMAL]) == 1
+    assert main([*PATIENT, "--replay", str(file), "--", *ANIMAL]) == 1
     said = capsys.readouterr().out
     assert '> {"do": "cancel", "session": "a"}\n< {' in said
     assert "=> prompt 2 was accepted after the cancel and was canceled: X2" in said
@@ -198,7 +214,7 @@ def test_a_transcript_holds_for_a_program_that_does_it_right(
     file = tmp_path / "story.jsonl"
     assert main(["--sample"]) == 0
     file.write_text(capsys.readouterr().out, encoding="utf-8")
-    assert main(["--replay", str(file), "--", *REFERENCE]) == 0
+    assert main([*PATIENT, "--replay", str(file), "--", *REFERENCE]) == 0
     said = capsys.readouterr().out
     assert "every sentence held, as far as the story goes" in said
     assert "not possible here" not in said
@@ -209,7 +225,7 @@ def test_what_is_not_possible_is_said_and_not_sent(
 ) -> None:
     file = tmp_path / "story.jsonl"
     file.write_text('{"do": "finish", "seq": 1}\n', encoding="utf-8")
-    assert main(["--replay", str(file), "--", *REFERENCE]) == 0
+    assert main([*PATIENT, "--replay", str(file), "--", *REFERENCE]) == 0
     assert "(not possible here, and not sent: finish)" in capsys.readouterr().out
 
 
@@ -244,7 +260,7 @@ def test_a_transcript_tells_the_same_story(animal: Peer) -> None:
 
 
 def test_a_program_that_has_no_steps_is_never_asked_for_one() -> None:
-    peer = Peer(REFERENCE, patience=30)
+    peer = Peer(REFERENCE, patience=60)
     adapter = PipeAdapter(peer)
     play = replay(adapter, (Call("accept", "a", 1, steps=2), Call("ready", prompt=1, steps=0)))
     assert play.broken is None
@@ -296,7 +312,7 @@ def test_the_features_of_an_adapter_arrive_at_the_other_end(animal: Peer) -> Non
 
 
 def test_an_answer_to_fold_that_is_no_list_is_nonsense() -> None:
-    peer = Peer(program("print(json.dumps({'took': 2}), flush=True)"))
+    peer = Peer(program("print(json.dumps({'took': 2}), flush=True)"), patience=60)
     adapter = PipeAdapter(peer)
     with pytest.raises(PeerFailed, match="took is no list"):
         adapter.fold(1)

@@ -10,6 +10,7 @@ from thread_tools import (
     PATIENCE_S,
     Agent,
     Overtaken,
+    all_gone,
     answer,
     come,
     ends,
@@ -125,8 +126,7 @@ def test_a_close_reports_who_is_still_going_and_does_not_wait_for_it() -> None:
     assert answer(scheduler.close).still_going == (handle.run,)
     assert agent.threads["a"] in ours()
     agent.finish("a")
-    agent.threads["a"].join(PATIENCE_S)
-    assert ours() == []
+    all_gone()
 
 
 def test_a_close_is_done_as_soon_as_the_last_abandoned_handler_is_over() -> None:

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from driving import overtake
-from thread_tools import NEVER_S, PATIENCE_S, Agent, Overtaken, answer, come, ends, spawn, until
+from thread_tools import (
+    NEVER_S,
+    PATIENCE_S,
+    Agent,
+    Overtaken,
+    all_gone,
+    answer,
+    come,
+    ends,
+    interrupted_when,
+    ours,
+    spawn,
+    until,
+)
 
 from sessionsched import InvalidOption, SchedulerClosed, ThreadScheduler, WouldDeadlock
 from sessionsched.closing import Closing
@@ -38,7 +51,6 @@ def ended(scheduler: ThreadScheduler[str, str]) -> list[tuple[str, str | None]]:
 
 @pytest.mark.contract("S7")
 def test_nothing_is_left_after_a_close() -> None:
-    before = set(threading.enumerate())
     agent = Agent()
     with ThreadScheduler(
         agent, on_dropped=lambda _: None, prepare=lambda _: None, prepare_timeout=NEVER_S
@@ -52,7 +64,7 @@ def test_nothing_is_left_after_a_close() -> None:
         handles[-1].cancel()
         ends(*handles[:20])
         scheduler.close()
-        assert set(threading.enumerate()) - before == set()
+        all_gone()
         assert list(events)
         driver = scheduler._driver
         assert (driver._timers, driver._preparing, driver._kept) == ({}, {}, {})
@@ -63,7 +75,6 @@ def test_nothing_is_left_after_a_close() -> None:
 @pytest.mark.contract("S7")
 def test_a_thread_whose_preparation_is_over_is_not_lost() -> None:
     """Whoever performs the effects may come to it when that thread is idle, or elsewhere."""
-    before = set(threading.enumerate())
     agent, go = Agent(stubborn=True), threading.Event()
     with ThreadScheduler(agent, prepare=lambda run: run.prompt == "z" or come(go)) as scheduler:  # type: ignore[func-returns-value]
         agent.finish("a", "z")
@@ -82,7 +93,7 @@ def test_a_thread_whose_preparation_is_over_is_not_lost() -> None:
             performing.result(PATIENCE_S).close()
             assert ends(handle) == [COMPLETED]
     answer(scheduler.close)
-    assert set(threading.enumerate()) - before == set()
+    all_gone()
 
 
 @pytest.mark.contract("S1", "S2", "S3", "S4")
@@ -232,11 +243,10 @@ def test_a_drain_that_is_no_time_is_refused(drain: Any) -> None:
 
 
 def test_closing_what_was_never_used_is_nothing() -> None:
-    before = set(threading.enumerate())
     scheduler = ThreadScheduler(Agent())
     report = answer(scheduler.close)
     assert (report.suspended, report.still_going) == ((), ())
-    assert set(threading.enumerate()) == before
+    assert ours() == []
 
 
 # --- from wherever ---
@@ -285,7 +295,6 @@ def close_from(where: str, close: Callable[[], object]) -> ThreadScheduler[str, 
 def test_a_hook_that_closes_does_not_wait_for_itself_for_ever(where: str) -> None:
     made, closed = threading.Event(), threading.Event()
     reports: list[object] = []
-    before = set(threading.enumerate())
 
     def close() -> None:
         come(made)
@@ -296,9 +305,7 @@ def test_a_hook_that_closes_does_not_wait_for_itself_for_ever(where: str) -> Non
     made.set()
     come(closed)
     assert reports == [answer(scheduler.close)]
-    for thread in set(threading.enumerate()) - before:
-        thread.join(PATIENCE_S)
-    assert set(threading.enumerate()) - before == set()
+    all_gone()
 
 
 @pytest.mark.contract("S8")
@@ -315,19 +322,9 @@ def test_the_block_closes_however_it_ends() -> None:
 def test_a_close_that_is_interrupted_goes_on_by_itself() -> None:
     agent = Agent(stubborn=True)
     scheduler = busy(agent)
-    me = threading.main_thread().ident
-    assert me is not None
-    main = me
-
-    def interrupt() -> None:
-        assert agent.runs["a"].wait_canceled(PATIENCE_S)
-        until(lambda: scheduler._driver._closed._cond._waiters)  # type: ignore[attr-defined]
-        signal.pthread_kill(main, signal.SIGINT)
-
-    interrupting = spawn(interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    closed: Any = scheduler._driver._closed
+    with pytest.raises(KeyboardInterrupt), interrupted_when(lambda: closed._cond._waiters):
         scheduler.close()
-    interrupting.result(PATIENCE_S)
     agent.finish("a")
     assert ended(scheduler) == [COMPLETED, SUSPENDED]
     come(scheduler._driver._closed)

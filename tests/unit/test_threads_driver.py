@@ -10,7 +10,9 @@ import pytest
 from thread_tools import (
     PATIENCE_S,
     Agent,
+    Clock,
     Overtaken,
+    all_gone,
     answer,
     ends,
     no_more_threads,
@@ -118,15 +120,19 @@ def test_a_turn_that_comes_just_before_the_wait_for_it_is_not_taken_for_a_deadlo
         assert run.outcome.status is Status.COMPLETED
 
 
-def test_a_hook_that_is_over_when_its_time_is_keeps_its_thread() -> None:
+def test_a_hook_that_is_over_when_its_time_is_keeps_its_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Slow(dict[Any, Any]):
         """Holds up the thread of the hook between its return and its report."""
 
         def pop(self, *args: Any) -> Any:
+            clock.move(scheduler, 5)
             until(lambda: run.announced)
             return super().pop(*args)
 
-    with ThreadScheduler(Agent(), on_dropped=lambda _: None, settle_timeout=0.02) as scheduler:
+    clock = Clock(monkeypatch)
+    with ThreadScheduler(Agent(), on_dropped=lambda _: None, settle_timeout=5) as scheduler:
         ticket = scheduler.accept("chat", "a")
         run: Any = ticket.run
         scheduler._driver._kept = Slow()
@@ -156,7 +162,6 @@ def test_a_hook_that_has_reported_when_its_time_is_over_is_in_time() -> None:
 
 def test_a_handler_that_is_over_while_it_is_given_up_does_not_cost_a_thread() -> None:
     """Its thread is free, or in another run, when the time has come to write it off."""
-    before = set(threading.enumerate())
     agent = Agent(stubborn=True)
     with ThreadScheduler(agent, grace=0.02, abandon_after=0.02, threads=1) as scheduler:
         handle = scheduler.submit("chat", "a")
@@ -170,7 +175,7 @@ def test_a_handler_that_is_over_while_it_is_given_up_does_not_cost_a_thread() ->
         pool._lock = Overtaken(1, finish)  # type: ignore[assignment]
         handle.cancel()
         assert ends(handle) == [CANCELED]
-    assert set(threading.enumerate()) - before == set()
+    all_gone()
 
 
 # --- orders that keep coming ---

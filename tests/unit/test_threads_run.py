@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from thread_tools import NEVER_S, PATIENCE_S, Agent, come, ends, spawn
+from thread_tools import NEVER_S, PATIENCE_S, Agent, Clock, come, ends, spawn
 
 from sessionsched import Cause, RunCanceled, Status, ThreadScheduler, WhenBusy
 
@@ -30,20 +30,21 @@ def test_a_run_is_not_canceled_before_somebody_says_so() -> None:
         assert scheduler.submit("chat", "a").result(PATIENCE_S) is False
 
 
-def cancel(scheduler: ThreadScheduler[str, str]) -> None:
+def cancel(scheduler: ThreadScheduler[str, str], _: Clock) -> None:
     scheduler.cancel("chat")
 
 
-def interrupt(scheduler: ThreadScheduler[str, str]) -> None:
+def interrupt(scheduler: ThreadScheduler[str, str], _: Clock) -> None:
     scheduler.submit("chat", "b", when_busy=WhenBusy.INTERRUPT)
 
 
-def close(scheduler: ThreadScheduler[str, str]) -> None:
+def close(scheduler: ThreadScheduler[str, str], _: Clock) -> None:
     scheduler.close()
 
 
-def leave(_: ThreadScheduler[str, str]) -> None:
+def leave(scheduler: ThreadScheduler[str, str], clock: Clock) -> None:
     """Its deadline comes."""
+    clock.move(scheduler, NEVER_S)
 
 
 @pytest.mark.contract("X12")
@@ -57,7 +58,9 @@ def leave(_: ThreadScheduler[str, str]) -> None:
     ],
 )
 def test_raise_if_canceled_says_why(
-    stop: Callable[[ThreadScheduler[str, str]], None], cause: Cause
+    stop: Callable[[ThreadScheduler[str, str], Clock], None],
+    cause: Cause,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     raised: list[RunCanceled] = []
     inside = threading.Event()
@@ -71,10 +74,11 @@ def test_raise_if_canceled_says_why(
             raised.append(caught.value)
         return run.prompt
 
+    clock = Clock(monkeypatch)
     with ThreadScheduler(handler) as scheduler:
-        handle = scheduler.submit("chat", "a", deadline=0.5 if cause is Cause.DEADLINE else None)
+        handle = scheduler.submit("chat", "a", deadline=NEVER_S)
         come(inside)
-        stop(scheduler)
+        stop(scheduler, clock)
         outcome = handle.outcome(PATIENCE_S)
     error = raised[0]
     assert (error.cause, error.session_id, error.run_id) == (cause, "chat", handle.run_id)

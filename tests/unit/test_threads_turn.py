@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from driving import overtake
-from thread_tools import NEVER_S, PATIENCE_S, Agent, answer, come, ends, spawn, until
+from thread_tools import (
+    NEVER_S,
+    PATIENCE_S,
+    Agent,
+    Clock,
+    answer,
+    come,
+    ends,
+    interrupted_when,
+    spawn,
+    until,
+)
 
 from sessionsched import (
     DuplicateRun,
@@ -127,8 +138,14 @@ def test_what_is_raised_inside_is_the_outcome_and_goes_on(
     assert (run.outcome.status, run.outcome.error) == (Status.FAILED, error)
 
 
-def test_a_turn_has_a_deadline(scheduler: ThreadScheduler[str, str]) -> None:
-    with scheduler.turn("chat", "a", deadline=0.3) as run:
+def test_a_turn_has_a_deadline(
+    scheduler: ThreadScheduler[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    with scheduler.turn("chat", "a", deadline=NEVER_S) as run:
+        clock.move(scheduler, NEVER_S - 1)
+        assert not run.canceled
+        clock.move(scheduler, 1)
         assert run.wait_canceled(PATIENCE_S)
     assert run.outcome is not None
     assert run.outcome.cause == "deadline"
@@ -327,16 +344,9 @@ def test_a_host_that_is_interrupted_while_it_waits_leaves_the_line(
     agent.started("a")
     me = threading.main_thread().ident
     turn = scheduler.turn("chat", "b")
-
-    def interrupt() -> None:
-        until(lambda: me in scheduler._driver.waits._runs)
-        assert me is not None
-        signal.pthread_kill(me, signal.SIGINT)
-
-    interrupting = spawn(interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    waits: Any = scheduler._driver.waits
+    with pytest.raises(KeyboardInterrupt), interrupted_when(lambda: me in waits._runs):
         turn.__enter__()
-    interrupting.result(PATIENCE_S)
     assert outcome_of(turn).cause == "withdrawn"
     assert dropped == ["b"]
     agent.finish("a", "c")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
 from concurrent.futures import Future
@@ -13,13 +14,13 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from sessionsched import ThreadRun
+    from sessionsched import ThreadRun, ThreadScheduler
     from sessionsched.threads import ThreadHandle
 
 AnswerT = TypeVar("AnswerT")
 
 #: What was to come and did not would hang the tests; this ends them with an error.
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 #: A time that never comes.
 NEVER_S = 1e6
 
@@ -65,6 +66,62 @@ def ends(*handles: ThreadHandle[Any, Any]) -> list[tuple[str, str | None]]:
 def ours() -> list[threading.Thread]:
     """The threads of all schedulers."""
     return [it for it in threading.enumerate() if it.name.startswith("sessionsched")]
+
+
+def all_gone() -> None:
+    """Wait until no scheduler has a thread: the last one may be on its way out."""
+    until(lambda: not ours())
+
+
+class Clock:
+    """The time of thread schedulers: it stands still until it is moved, however slow we are."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._now = 1000.0
+        for module in ("driver", "timers"):
+            monkeypatch.setattr(f"sessionsched.threads.{module}.time", self)
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def move(self, scheduler: ThreadScheduler[Any, Any], seconds: float) -> None:
+        """Let so much time pass; whatever is due by then has been called."""
+        self._now += seconds
+        timers, all_called = scheduler._driver._timers_thread, threading.Event()
+        timers.call_at(self._now, all_called.set)
+        with timers._changed:
+            timers._changed.notify()
+        come(all_called)
+
+
+@contextlib.contextmanager
+def interrupted_when(condition: Callable[[], object]) -> Iterator[None]:
+    """Press Ctrl-C when it is so: the main thread waits for a lock inside of the block by then.
+
+    A signal that comes just before that is seen by Python when the lock is free: not our doing. So
+    it is pressed again and again until it is seen, and counts once.
+    """
+    seen, left = threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+
+    def interrupt(*_: object) -> None:
+        if not seen.is_set():
+            seen.set()
+            raise KeyboardInterrupt
+
+    def press() -> None:
+        until(condition)
+        while not (seen.wait(0.1) or left.is_set()):
+            signal.pthread_kill(main or 0, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    pressing = spawn(press)
+    try:
+        yield
+    finally:
+        left.set()
+        pressing.result(PATIENCE_S)
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

@@ -131,7 +131,10 @@ class AioWorld(World):
         """It is canceled anew."""
         self.wait_until(lambda: self.log.count(f"stop {prompt}") >= times, f"{times} stops")
 
-    def left(self) -> list[object]:
+    def check_nothing_left(self) -> None:
+        assert self._left() == [], "something is left behind (S7)"
+
+    def _left(self) -> list[object]:
         async def look() -> list[object]:
             await asyncio.sleep(0)  # let the last callbacks run
             me = asyncio.current_task()
@@ -149,7 +152,7 @@ class AioWorld(World):
                 await asyncio.wait(others, timeout=STUCK_S)
 
         self._now(wait())
-        left = self.left()
+        left = self._left()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(STUCK_S)
         self._loop.close()
@@ -238,18 +241,15 @@ class ThreadWorld(World):
         self.wait_until(lambda: f"stop {prompt}" in self.log, "it has noticed")
         assert self.log.count(f"stop {prompt}") == 1
 
-    def left(self) -> list[object]:
-        return [
-            it
-            for it in threading.enumerate()
-            if it not in self._before and it.name.startswith("sessionsched")
-        ]
+    def check_nothing_left(self) -> None:
+        """A thread may be on its way out."""
+        for thread in threading.enumerate():
+            if thread not in self._before and thread.name.startswith("sessionsched"):
+                thread.join(STUCK_S)
+                assert not thread.is_alive(), f"{thread} is left behind (S7)"
 
     def _leave(self) -> None:
-        for thread in self.left():  # of handlers and hooks that were written off
-            if isinstance(thread, threading.Thread):
-                thread.join(STUCK_S)
-        assert self.left() == [], "something is left behind (S7)"
+        self.check_nothing_left()  # also not of handlers and hooks that were written off
 
 
 def _copy(source: Future[None], target: Future[None]) -> None:

@@ -303,8 +303,8 @@ class World(ABC):
         """A stubborn handler was told to stop that often (X8): wait for it."""
 
     @abstractmethod
-    def left(self) -> list[object]:
-        """What there is of the scheduler outside of any call (S7)."""
+    def check_nothing_left(self) -> None:
+        """There is nothing of the scheduler outside of any call (S7)."""
 
     @abstractmethod
     def _leave(self) -> None: ...
