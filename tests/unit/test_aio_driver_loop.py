@@ -365,6 +365,7 @@ def test_after_the_loop_has_closed_a_cancel_still_ends_everything(gone: Gone, ca
 def test_a_prompt_in_whose_submit_the_loop_closes_is_ended(gone: Gone) -> None:
     assert isinstance(gone.loop, ClosesUnderway)
     gone.loop.armed = True
+    gone.scheduler._driver._awake = False  # as if nobody had woken the loop before
     late = elsewhere(lambda: gone.scheduler.submit("a third chat", "e"))
     assert late.run.outcome is not None
     assert not late.run.outcome.started

@@ -34,6 +34,8 @@ __all__ = ["AioDriver"]
 _NOT_OPEN: Final = "not open: use it in `async with`, or make it where its event loop runs"
 _NO_LOOP: Final = "its event loop is closed"
 
+_RUN_ENDED: Final = RunState.ENDED  # on Python 3.11 a look into the class costs more than a call
+
 
 class AioDriver(Driver[PromptT]):
     """One scheduler's driver. Its times are in seconds, on the loop's clock."""
@@ -47,6 +49,8 @@ class AioDriver(Driver[PromptT]):
         self.shut = _NOT_OPEN
         #: There is a loop.
         self._opened = False
+        #: The loop was told, and will come to perform what was ordered until then.
+        self._awake = False
         #: Tasks that have ever taken a turn here: they may wait for themselves.
         self.hosts: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         #: Tasks that no active run refers to, and whose they are: hooks, and abandoned handlers.
@@ -94,7 +98,20 @@ class AioDriver(Driver[PromptT]):
             if _get_running_loop() is self.loop:
                 self.perform_all()
             else:
-                self._tell_loop(self.perform_all)
+                self._wake_loop()
+
+    def _wake_loop(self) -> None:
+        """Have what was ordered performed by the loop's thread: once for all that comes until then.
+
+        Ordered first, and then looked: what finds the loop awake will be performed when it comes.
+        """
+        if not self._awake or self.loop.is_closed():
+            self._awake = True
+            self._tell_loop(self._woken)
+
+    def _woken(self) -> None:
+        self._awake = False  # before anything is performed: who orders later wakes it again
+        self.perform_all()
 
     def go_on_later(self) -> bool:
         self.resting = True
@@ -138,7 +155,7 @@ class AioDriver(Driver[PromptT]):
             if here:
                 self.perform_all()
             else:
-                self._tell_loop(self.perform_all)
+                self._wake_loop()
         return known
 
     def forsaken(self, run: Run[PromptT]) -> None:
@@ -187,13 +204,14 @@ class AioDriver(Driver[PromptT]):
             WouldDeadlock: it can't end before the run that waits for it.
             WrongLoop: wait on the scheduler's own loop.
         """
-        if run.state is RunState.ENDED:
+        if run.state is _RUN_ENDED:
             return
-        self.on_its_loop()
+        if _get_running_loop() is not self.loop or self.shut is not None:
+            self.on_its_loop()
+        me = asyncio.current_task()
         waiter = self.loop.create_future()
         waiters = run.waiters = run.waiters or []
         waiters.append(waiter)
-        me = asyncio.current_task()
         try:
             if me in alive or (self.hosts and me in self.hosts):  # nobody else waits for itself
                 with self.waits.wait(me, run):
