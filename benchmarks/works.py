@@ -61,7 +61,7 @@ WORKS: Final = (
           ("await create_task", bases.one_by_one, 1.8)),
     _work("W8", "100k submits to a busy session", 100_000, lines.submit_only,
           ("create_task alone", bases.create_only, 0.7)),
-    Work("W9", "20k runs, watched", 20_000,
+    Work("W9", "W1, watched", 100_000,
          {"by 1": watched_by(1), "by 5": watched_by(5), "by nobody": watched_by(0)},
          (Bar("by 1", "by nobody", 1.2), Bar("by 5", "by nobody", 1.5))),
     _work("W10", "50k runs on 2 threads", 50_000, crossing.on_threads,

@@ -12,7 +12,7 @@ from sessionsched.aio.run import AioRun
 from sessionsched.aio.subscription import Subscription
 from sessionsched.aio.turn import Turn, TurnRun
 from sessionsched.driver import Driver
-from sessionsched.events import Mailbox
+from sessionsched.events import Audience
 from sessionsched.hooks import Hook
 from sessionsched.machine import Session
 from sessionsched.table import Table
@@ -134,13 +134,15 @@ def a_turn_that_was_canceled_on_its_way_in_goes_in(patch: Patch) -> None:
 
 
 def a_full_mailbox_drops_ends(patch: Patch) -> None:
-    right = Mailbox.put
+    right = Audience.end
 
-    def put(box: Any, event: Any) -> None:
-        if box._room or not isinstance(event, RunEnded):
-            right(box, event)
+    def end(audience: Any, *about: Any) -> None:
+        everybody = audience.boxes
+        audience.boxes = audience.open
+        right(audience, *about)
+        audience.boxes = everybody
 
-    patch.setattr(Mailbox, "put", put)
+    patch.setattr(Audience, "end", end)
 
 
 def a_reader_that_waits_is_not_woken_by_the_close(patch: Patch) -> None:

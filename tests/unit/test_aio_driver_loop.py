@@ -54,7 +54,7 @@ async def test_the_loop_goes_on_although_orders_keep_coming() -> None:
             if left > 0:
                 handle.run.emit("more")
 
-        box: Mailbox[str] = Mailbox("", "", 1, more)
+        box: Mailbox[str] = Mailbox("", "", 100_000, more)
         scheduler._driver.watch(box)
         await asyncio.sleep(0)
         assert left > 0, "the loop stood still until nobody ordered any more"

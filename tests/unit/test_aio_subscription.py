@@ -271,6 +271,23 @@ async def test_leaving_ends_the_reader_that_still_waits() -> None:
         assert lines(await reader) == ["RunAccepted run-1", "RunStarted run-1"]
 
 
+async def test_a_reader_who_waits_is_woken_once_for_all_that_came_until_its_turn() -> None:
+    async with Scheduler(Agent()) as scheduler, scheduler.subscribe() as events:
+        woken: list[bool] = []
+        wake = events._mailbox.wake
+        events._mailbox.wake = lambda: woken.append(True) or wake()  # type: ignore[func-returns-value]
+        scheduler.submit("chat", "a")
+        assert woken == [], "nobody waits"
+        seen = [await anext(events), await anext(events)]
+        reader = asyncio.create_task(anext(events))
+        await quiet()
+        for prompt in "bc":
+            scheduler.submit("chat", prompt)
+        assert len(woken) == 1
+        seen += [await reader, *await read_now(events)]
+        assert numbers(seen) == [1, 2, 3, 4, 5, 6]
+
+
 async def test_a_reader_may_stop_in_the_midst_of_it() -> None:
     agent = Agent()
     async with Scheduler(agent) as scheduler:
@@ -343,7 +360,7 @@ async def test_a_reader_is_told_why_there_is_nothing_to_read() -> None:
 
 async def test_without_a_word_a_reader_may_be_1024_events_late() -> None:
     async with Scheduler(Agent()) as scheduler:
-        assert scheduler.subscribe()._mailbox._room == 1024
+        assert scheduler.subscribe()._mailbox.room == 1024
 
 
 async def test_a_refusal_names_the_option_and_the_session() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pytest
-from driving import PATIENCE_S, Driver, outcome
+from driving import PATIENCE_S, Driver, OneByOne, outcome
 
 from sessionsched import (
     Cause,
@@ -26,7 +26,7 @@ from sessionsched import (
     RunStuck,
     WhenBusy,
 )
-from sessionsched.events import Hub, Mailbox
+from sessionsched.events import Audience, Hub, Mailbox
 from sessionsched.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -56,14 +56,22 @@ def a_run(session_id: str = "chat", run_id: str = "r") -> Run[str]:
     return Run(session_id, "hello", run_id)
 
 
-def an_event(number: int, *, end: bool = False) -> RunEvent[str]:
-    at = float(number)
-    if end:
-        return RunEnded(number, at, ENDED, outcome(ENDED))
-    return RunProgress(number, at, a_run(), f"item {number}")
-
-
 ENDED = Driver().bring(RunState.ENDED)
+
+
+class Post:
+    """A hub with one mailbox in it, and what happens at 1.0, 2.0 and so on."""
+
+    def __init__(self, box: Mailbox[str], run: Run[str] = ENDED) -> None:
+        self.hub: Hub[str] = Hub(Outbox())
+        self.run = run
+        self.hub.join(box, [])
+        self.count = 0
+
+    def put(self, *, end: bool = False) -> None:
+        self.count += 1
+        kind, more = (RunEnded, outcome(ENDED)) if end else (RunProgress, f"item {self.count}")
+        self.hub.publish(kind, self.run, float(self.count), more)
 
 
 # --- what an event says ---
@@ -89,6 +97,20 @@ def test_events_are_themselves_and_not_what_they_say() -> None:
     assert len({one, same}) == 2
 
 
+def test_a_run_has_one_end_however_many_read_of_it() -> None:
+    hub, boxes, other = Hub[str](Outbox()), [mailbox(), mailbox()], a_run()
+    for box in boxes:
+        hub.join(box, [])
+    hub.publish(RunEnded, ENDED, 1.0, outcome(ENDED))
+    one, same = (read(box)[0] for box in boxes)
+    assert isinstance(one, RunEnded)
+    assert one == same
+    assert {one, same} == {one}
+    assert (one.number, one.at, one.run, one.outcome) == (1, 1.0, ENDED, outcome(ENDED))
+    assert one not in (RunEnded(2, 1.0, ENDED, outcome(ENDED)), RunQueued(1, 1.0, ENDED))
+    assert one != RunEnded(1, 1.0, other, outcome(ENDED))
+
+
 # --- a mailbox: T3 ---
 
 
@@ -97,7 +119,8 @@ def lost_by(puts_and_reads: Iterable[str], buffer: int) -> tuple[list[Seen], set
 
     Gives what was read, the numbers that must be missing in it, and how many events there were.
     """
-    box, seen, lost, number = mailbox(buffer=buffer), [], set(), 0
+    box, seen, lost = mailbox(buffer=buffer), [], set()
+    post = Post(box)
     unread: list[int] = []  # the numbers of what should be in the mailbox, ends aside
     for step in puts_and_reads:
         if step == "r":
@@ -106,15 +129,14 @@ def lost_by(puts_and_reads: Iterable[str], buffer: int) -> tuple[list[Seen], set
             if isinstance(event, RunProgress):
                 unread.remove(event.number)
             continue
-        number += 1
-        box.put(an_event(number, end=step == "e"))
+        post.put(end=step == "e")
         if step == "e":
             continue
         if len(unread) < buffer:
-            unread.append(number)
+            unread.append(post.count)
         else:
-            lost.add(number)
-    return seen + read(box), lost, number
+            lost.add(post.count)
+    return seen + read(box), lost, post.count
 
 
 @pytest.mark.contract("T3", "T6")
@@ -139,18 +161,20 @@ def test_every_event_is_read_or_counted_where_it_would_have_been(buffer: int) ->
 @pytest.mark.contract("T3")
 def test_race_31_an_end_comes_into_a_full_mailbox_however_many_there_are() -> None:
     box = mailbox(buffer=1)
-    for number in range(1, 11):
-        box.put(an_event(number))
-    for number in range(11, 21):
-        box.put(an_event(number, end=True))
+    post = Post(box)
+    for _ in range(10):
+        post.put()
+    for _ in range(10):
+        post.put(end=True)
     assert kinds(read(box)) == ["RunProgress", "Gap"] + ["RunEnded"] * 10
 
 
 @pytest.mark.contract("T3")
 def test_a_gap_says_what_the_subscription_is_for() -> None:
     box = mailbox("chat", "r", buffer=1)
-    for number in (1, 2, 3):
-        box.put(an_event(number))
+    post = Post(box, a_run("chat", "r"))
+    for _ in range(3):
+        post.put()
     gap = read(box)[-1]
     assert isinstance(gap, Gap)
     assert (gap.session_id, gap.run_id, gap.seq, gap.missed, gap.number) == ("chat", "r", 0, 2, 3)
@@ -158,36 +182,123 @@ def test_a_gap_says_what_the_subscription_is_for() -> None:
 
 def test_a_gap_that_was_read_counts_no_further() -> None:
     box = mailbox(buffer=1)
-    for number in (1, 2):
-        box.put(an_event(number))
+    post = Post(box)
+    for _ in range(2):
+        post.put()
     first, gap = read(box)
-    box.put(an_event(3))
+    post.put()
     assert isinstance(gap, Gap)
     assert (first.number, gap.missed, gap.number) == (1, 1, 2)
     assert [event.number for event in read(box)] == [3]
 
 
 def test_the_first_state_is_read_first_and_takes_no_room() -> None:
-    box = mailbox(buffer=1)
-    for number in (1, 2, 3):
-        box.begin_with(an_event(number))
-    box.put(an_event(4))
-    box.put(an_event(5, end=True))
+    hub, box = Hub[str](Outbox()), mailbox(buffer=1)
+    hub.join(box, [(RunQueued, a_run(), 0.0, ())] * 3)
+    hub.publish(RunProgress, a_run(), 1.0, "fits in")
+    hub.publish(RunEnded, ENDED, 2.0, outcome(ENDED))
     assert [event.number for event in read(box)] == [1, 2, 3, 4, 5]
+    for item in ("fits in", "does not"):
+        hub.publish(RunProgress, a_run(), 3.0, item)
+    assert kinds(read(box)) == ["RunProgress", "Gap"], "reading the first state made no room"
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_mailbox_for_one_run_is_closed_by_its_end_and_by_nothing_else(*, first: bool) -> None:
-    box, everything = mailbox(run_id="r"), mailbox()
+    hub, box, everything = Hub[str](Outbox()), mailbox(run_id=ENDED.run_id), mailbox()
+    end = (RunEnded, ENDED, 0.0, (outcome(ENDED),))
+    news: list[Any] = [(RunQueued, ENDED, 0.0, ()), end]
     for it in (box, everything):
-        it.put(an_event(1))
-        assert not it.closed
-        if first:
-            it.begin_with(an_event(2, end=True))
-        else:
-            it.put(an_event(2, end=True))
+        hub.join(it, news[: 1 + first])
+    assert (box.closed, everything.closed) == (first, False)
+    if not first:
+        hub.publish(RunEnded, ENDED, 0.0, outcome(ENDED))
     assert (box.closed, everything.closed) == (True, False)
     assert len(read(box)) == 2  # what is in may still be read
+
+
+def test_a_mailbox_says_whether_there_is_anything_to_take() -> None:
+    box = mailbox(buffer=1)
+    assert not box.unread
+    post = Post(box)
+    assert not box.unread
+    for _ in range(2):
+        post.put()
+    assert box.unread
+    assert isinstance(box.take(), RunProgress)
+    assert box.unread, "there is a gap"
+    assert isinstance(box.take(), Gap)
+    assert not box.unread
+
+
+def test_who_leaves_may_read_what_was_in_and_that_there_was_more() -> None:
+    box, other = mailbox(buffer=1), mailbox(buffer=1)
+    post = Post(box)
+    post.hub.join(other, [])
+    for _ in range(3):
+        post.put()
+    post.hub.leave(box)
+    post.put()
+    first, gap = read(box)
+    assert isinstance(gap, Gap)
+    assert (first.number, gap.missed, gap.number) == (1, 2, 3)
+    assert [it.missed for it in read(other) if isinstance(it, Gap)] == [3]
+    assert post.hub._everybody.open == (other,), "reading makes no room where nothing comes"
+
+
+@pytest.mark.parametrize(("session_id", "run_id"), [("", ""), ("chat", ""), ("chat", "r")])
+def test_a_gap_counts_what_it_was_to_hear_and_not_how_others_were_told_of_the_first_state(
+    session_id: str, run_id: str
+) -> None:
+    hub, box, run = Hub[str](Outbox()), mailbox(session_id, run_id, buffer=1), a_run("chat", "r")
+    hub.join(box, [])
+    for number in (1, 2):
+        hub.publish(RunProgress, run, float(number), "item")
+    hub.join(mailbox("other"), [(RunQueued, a_run("other", "x"), 2.5, ())] * 3)
+    hub.publish(RunProgress, run, 6.0, "item")
+    hub.publish(RunProgress, a_run("other", "x"), 7.0, "item")
+    hub.publish(RunEnded, run, 8.0, outcome(ENDED))
+    first, gap, end = read(box)
+    assert isinstance(gap, Gap)
+    heard = 3 if session_id else 4
+    assert (first.number, gap.missed, gap.number, gap.at) == (1, heard - 1, heard + 3, heard + 3)
+    assert end.number == 8
+
+
+@pytest.mark.contract("T3", "T5")
+def test_each_finds_its_own_gap_whoever_else_is_slow() -> None:
+    hub, run = Hub[str](Outbox()), a_run()
+    boxes = [mailbox(buffer=buffer) for buffer in (1, 2, 9)]
+    for box in boxes:
+        hub.join(box, [])
+    for number in (1, 2, 3):
+        hub.publish(RunProgress, run, float(number), "item")
+    hub.publish(RunEnded, run, 4.0, outcome(ENDED))
+    seen = [[it.missed if isinstance(it, Gap) else -it.number for it in read(box)] for box in boxes]
+    assert seen == [[-1, 2, -4], [-1, -2, 1, -4], [-1, -2, -3, -4]]
+
+
+def test_room_that_comes_back_while_one_leaves_is_nobodys() -> None:
+    """The hub lets the mailbox go just before its reader reports that it has read something."""
+    box = mailbox(buffer=1)
+    post = Post(box)
+    post.put()
+    hub = post.hub
+    leave = partial(hub._remove, box)
+    hub.lock = cast("threading.Lock", OneByOne(leave))
+    assert kinds(read(box)) == ["RunProgress"]
+    assert hub._everybody.open == hub._everybody.boxes == ()
+
+
+def test_a_gap_that_the_hub_notices_first_is_read_once() -> None:
+    """Its reader finds that something is missing, and has yet to get at the lock."""
+    box = mailbox(buffer=1)
+    post = Post(box)
+    for _ in range(2):
+        post.put()
+    assert isinstance(box.take(), RunProgress)
+    post.hub.lock = cast("threading.Lock", OneByOne(partial(post.hub._remove, box)))
+    assert [it.missed for it in read(box) if isinstance(it, Gap)] == [1]
 
 
 # --- the hub: who gets what ---
@@ -247,11 +358,11 @@ def test_no_event_is_made_that_nobody_will_read() -> None:
     for box in (gone, ended, other):
         hub.join(box, [])
     hub.leave(gone)
-    ended.put(an_event(1, end=True))
+    hub.publish(RunEnded, a_run(), 1.0, outcome(ENDED))
     hub.publish(make, a_run(), 1.0)
     assert made == []
     hub.publish(make, a_run("other"), 1.0)
-    assert made == [1]
+    assert made == [2]
 
 
 @pytest.mark.contract("T4", "T5")
@@ -294,6 +405,59 @@ def test_who_comes_for_a_run_that_has_ended_is_told_so_and_no_more() -> None:
 
 
 # --- the hub: the end, and threads ---
+
+
+def test_an_event_that_nobody_has_room_for_costs_no_lock() -> None:
+    post = Post(mailbox(buffer=2))
+    locks = OneByOne()
+    post.hub.lock = cast("threading.Lock", locks)
+    for _ in range(9):
+        post.put()
+    assert locks.taken == 2
+
+
+def test_who_reads_everything_while_an_event_is_being_missed_is_woken_for_the_gap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a thread of its own: it finds no gap yet, and waits."""
+    seen: list[list[Seen]] = []
+    box: Mailbox[str] = Mailbox("", "", 1, lambda: seen.append(read(box)))
+    post = Post(box)
+    box.waiting = False
+    post.put()
+    box.waiting = True
+    seen.clear()
+    count = Audience.miss
+
+    def too_late(audience: Audience[str], number: int, at: float) -> None:
+        seen.append(read(box))
+        count(audience, number, at)
+
+    monkeypatch.setattr(Audience, "miss", too_late)
+    post.put()
+    assert list(map(kinds, seen)) == [["RunProgress"], ["Gap"]]
+
+
+def test_a_reader_that_does_not_wait_is_not_woken() -> None:
+    hub: Hub[str] = Hub(Outbox())
+    woken: list[int] = []
+    box: Mailbox[str] = Mailbox("", "", 2, lambda: woken.append(box.told))
+    hub.join(box, [])
+    box.waiting = False
+    hub.publish(RunQueued, a_run(), 1.0)
+    box.waiting = True
+    hub.publish(RunQueued, a_run(), 1.0)
+    hub.publish(RunQueued, a_run(), 1.0)  # it has enough to read as it is
+    assert woken == [0, 2]
+
+
+def test_who_left_before_its_turn_came_is_not_let_in() -> None:
+    outbox, box = Outbox(), mailbox()
+    hub: Hub[str] = Hub(outbox)
+    hub.expect(box)
+    hub.leave(box)
+    hub.join(box, [])
+    assert (hub.listening, hub._boxes, outbox.loud) == (False, {}, False)
 
 
 def test_closing_wakes_every_reader_and_leaves_what_is_unread() -> None:

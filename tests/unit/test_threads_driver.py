@@ -197,7 +197,7 @@ def test_who_makes_a_call_is_not_kept_by_the_orders_of_others(
             if len(performed) < 10_000:
                 handle.run.emit("more")
 
-        box: Mailbox[str] = Mailbox("", "", 1, more)
+        box: Mailbox[str] = Mailbox("", "", 100_000, more)
         with contextlib.nullcontext() if threads else no_more_threads(monkeypatch):
             scheduler._driver.watch(box)
             until(lambda: len(performed) == 10_000)

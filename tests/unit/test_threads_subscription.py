@@ -17,6 +17,7 @@ from sessionsched import (
     RunStarted,
     ThreadScheduler,
 )
+from sessionsched.events import Mailbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,6 +124,24 @@ def test_two_readers_share_the_events_and_both_come_to_the_end(
     ended = [it.run_id for it in (*one, *two) if isinstance(it, RunEnded)]
     assert sorted(ended) == sorted(it.run_id for it in handles)
     assert [it.number for it in one] == sorted(it.number for it in one)
+
+
+def test_one_reader_takes_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, scheduler: ThreadScheduler[str, str]
+) -> None:
+    """One end is several pops: see Mailbox."""
+    take, alone = Mailbox.take, list[bool]()
+    with scheduler.subscribe() as events:
+
+        def watched(box: Mailbox[str]) -> Any:
+            alone.append(events._reading.locked())
+            return take(box)
+
+        monkeypatch.setattr(Mailbox, "take", watched)
+        scheduler.submit("chat", "a")
+        assert isinstance(events.get(0), RunAccepted)
+        assert isinstance(next(events), RunStarted)
+    assert alone == [True, True]
 
 
 class SlowEvent(threading.Event):

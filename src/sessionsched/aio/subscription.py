@@ -31,6 +31,9 @@ class Subscription(Generic[PromptT]):
     ) -> None:
         self._driver = driver
         self._mailbox: Mailbox[PromptT] = Mailbox.checked(session_id, run_id, buffer, self._wake)
+        self._mailbox.waiting = False  # until there is a reader, below
+        #: Straight to the mailbox: this is called for every event.
+        self._take = self._mailbox.take
         self._entered = False
         #: The reader, when it waits for something to read.
         self._reader: asyncio.Future[None] | None = None
@@ -64,14 +67,11 @@ class Subscription(Generic[PromptT]):
         """
         if self._driver.shut is not None:
             raise SchedulerClosed(self._driver.shut)
-        while True:
-            with self._driver.hub.lock:
-                event = self._mailbox.take()
-            if event is not None:
-                return event
+        while (event := self._take()) is None:
             if self._mailbox.closed:
                 raise StopAsyncIteration
             await self._something_to_read()
+        return event
 
     async def _something_to_read(self) -> None:
         self._driver.on_its_loop()
@@ -80,11 +80,14 @@ class Subscription(Generic[PromptT]):
         if self._reader is not None:
             raise RuntimeError("a subscription has one reader; subscribe once more for another")
         self._reader = self._driver.loop.create_future()
+        # Nothing came in since the mailbox was found empty: events come in on this same loop.
+        self._mailbox.waiting = True
         try:
             await self._reader
         finally:
             self._reader = None
 
     def _wake(self) -> None:
+        self._mailbox.waiting = False  # once is enough
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)

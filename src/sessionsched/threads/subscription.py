@@ -33,6 +33,8 @@ class ThreadSubscription(Generic[PromptT]):
         self._driver = driver
         self._entered = False
         self._news = threading.Event()
+        #: Held by whoever reads: there may be several, and a mailbox has one at a time.
+        self._reading = threading.Lock()
         self._mailbox: Mailbox[PromptT] = Mailbox.checked(
             session_id, run_id, buffer, self._news.set
         )
@@ -74,8 +76,9 @@ class ThreadSubscription(Generic[PromptT]):
             raise SchedulerClosed(self._driver.shut)
         while True:
             self._news.clear()  # before looking: what comes after that sets it again
-            with self._driver.hub.lock:
-                event, closed = self._mailbox.take(), self._mailbox.closed
+            with self._reading:
+                closed = self._mailbox.closed  # before the rest: then there is no more to come
+                event = self._mailbox.take()
                 if self._mailbox.unread or closed:
                     self._news.set()  # for another reader
             if event is not None or closed:
