@@ -7,6 +7,7 @@ import contextlib
 import sys
 import threading
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -281,10 +282,9 @@ async def test_what_another_thread_submits_in_one_go_wakes_the_loop_once(
 
     monkeypatch.setattr(loop, "call_soon_threadsafe", noting)
     async with Scheduler(agent) as scheduler:
-        for burst in (1, 2):
-            handles = elsewhere(
-                lambda: [scheduler.submit(f"chat-{number}", "a") for number in range(10)]
-            )
-            assert len(wakes) == burst, "and the next one wakes it again"
-            agent.finish("a")
+        for burst in ("a", "b"):
+            submit = partial(scheduler.submit, prompt=burst)
+            handles = elsewhere(lambda: [submit(f"chat-{it}") for it in range(10)])  # noqa: B023
+            agent.finish(burst)
             assert await ends(*handles) == [COMPLETED] * 10
+    assert len(wakes) == 2
