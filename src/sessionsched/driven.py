@@ -106,6 +106,6 @@ def as_told(
         case Effect.START | Effect.INTERRUPT:
             yield RunStarted, run.started_at or 0.0, ()
         case Effect.END:
-            yield RunEnded, run.ended_at, (run.outcome,)
+            yield RunEnded, run.ended_at, ()
     if run.seen is Effect.INTERRUPT or run.seen is Effect.DROP:
         yield RunCanceling, now, (run.cause,)

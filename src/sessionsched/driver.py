@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, cast
 from sessionsched.driven import as_told
 from sessionsched.errors import SchedulerClosed
 from sessionsched.events import (
-    Hub,
     RunAccepted,
     RunCanceling,
     RunEnded,
@@ -31,6 +30,7 @@ from sessionsched.events import (
     RunStuck,
 )
 from sessionsched.hooks import Hook
+from sessionsched.hub import Hub
 from sessionsched.model import Cause, Effect, How, PromptT, RunState, Scope
 from sessionsched.outbox import Outbox
 from sessionsched.table import Table
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
     from sessionsched.closing import Closing
     from sessionsched.driven import DrivenRun, Terms
-    from sessionsched.events import Mailbox, RunEvent
+    from sessionsched.events import RunEvent
     from sessionsched.hooks import Report
+    from sessionsched.hub import Mailbox
     from sessionsched.model import CancelReceipt, Run
     from sessionsched.options import Options
 
@@ -373,7 +374,7 @@ class Driver(ABC, Generic[PromptT]):
         if self._timers:
             self._clear_timer(run)
         if self.hub.listening:
-            self.hub.publish(RunEnded, run, at, run.outcome)
+            self.hub.publish(RunEnded, run, at)
         if self.closing is not None:
             self.closing.ended(run)
         run.release(self)

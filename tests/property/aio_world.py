@@ -23,7 +23,7 @@ from sessionsched import (
     Scheduler,
     Status,
 )
-from sessionsched.events import Mailbox
+from sessionsched.hub import Mailbox
 from sessionsched.testing.crowd import Crowd, Prompt
 from sessionsched.testing.judge import judge
 from sessionsched.testing.ledger import Ledger

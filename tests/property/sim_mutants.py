@@ -12,8 +12,8 @@ from sessionsched.aio.run import AioRun
 from sessionsched.aio.subscription import Subscription
 from sessionsched.aio.turn import Turn, TurnRun
 from sessionsched.driver import Driver
-from sessionsched.events import Audience
 from sessionsched.hooks import Hook
+from sessionsched.hub import Audience
 from sessionsched.machine import Session
 from sessionsched.table import Table
 
@@ -80,7 +80,7 @@ def the_end_is_told_after_whoever_waits_is_woken(patch: Patch) -> None:
         run.release(driver)
         if driver.closing is not None:
             driver.closing.ended(run)
-        driver.loop.call_soon(driver.hub.publish, RunEnded, run, at, run.outcome)
+        driver.loop.call_soon(driver.hub.publish, RunEnded, run, at)
 
     patch.setattr(Driver, "_end", end)
 

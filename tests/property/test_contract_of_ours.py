@@ -12,7 +12,7 @@ from hypothesis import settings
 from test_mutants import MUTANTS
 
 from sessionsched import Cause, Effect, How, RunEnded, Scheduler, Scope, WhenBusy
-from sessionsched.events import Mailbox
+from sessionsched.hub import Mailbox
 from sessionsched.testing.contract import Adapter, Feature, check, contract_for, every_story
 from sessionsched.testing.contract.ours import (
     SchedulerAdapter,

@@ -23,7 +23,7 @@ from sessionsched import (
     Status,
     WhenBusy,
 )
-from sessionsched.events import Hub
+from sessionsched.hub import Hub
 from sessionsched.testing.crowd import Prompt
 from sessionsched.testing.judge import judge
 from sessionsched.testing.ledger import Ledger, Visit
@@ -161,7 +161,7 @@ class Story:
         error = handled[-1].error if handled else None
         run.accepted_at, run.started_at = 0.0, 0.0 if handled else None
         run.conclude((status, cause), None, error, 0.0)
-        self.event(RunEnded, number, run.outcome)
+        self.event(RunEnded, number)
 
     def event(self, kind: Any, number: int, *more: object) -> None:
         self.ledger.told(kind(next(self.numbers), 0.0, self.runs[number], *more))

@@ -18,7 +18,7 @@ from sessionsched import (
     SchedulerClosed,
     WhenBusy,
 )
-from sessionsched.events import Mailbox
+from sessionsched.hub import Mailbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ import pytest
 from worlds import STUCK_S, ThreadWorld
 
 from sessionsched import RunCanceling, RunEnded, RunProgress, RunStarted, RunStuck
-from sessionsched.events import Hub
+from sessionsched.hub import Hub
 from sessionsched.outbox import Outbox
 from sessionsched.waits import Waits
 

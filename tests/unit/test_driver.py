@@ -25,7 +25,7 @@ from sessionsched import (
     driver,
 )
 from sessionsched.driven import DrivenRun, Terms
-from sessionsched.events import Mailbox
+from sessionsched.hub import Mailbox
 from sessionsched.options import Options
 
 if TYPE_CHECKING:

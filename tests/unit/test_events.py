@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pytest
-from driving import PATIENCE_S, Driver, OneByOne, outcome
+from driving import PATIENCE_S, Driver, OneByOne
 
 from sessionsched import (
     Cause,
@@ -26,7 +26,7 @@ from sessionsched import (
     RunStuck,
     WhenBusy,
 )
-from sessionsched.events import Audience, Hub, Mailbox
+from sessionsched.hub import Audience, Hub, Mailbox
 from sessionsched.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -70,8 +70,10 @@ class Post:
 
     def put(self, *, end: bool = False) -> None:
         self.count += 1
-        kind, more = (RunEnded, outcome(ENDED)) if end else (RunProgress, f"item {self.count}")
-        self.hub.publish(kind, self.run, float(self.count), more)
+        if end:
+            self.hub.publish(RunEnded, self.run, float(self.count))
+        else:
+            self.hub.publish(RunProgress, self.run, float(self.count), f"item {self.count}")
 
 
 # --- what an event says ---
@@ -101,14 +103,14 @@ def test_a_run_has_one_end_however_many_read_of_it() -> None:
     hub, boxes, other = Hub[str](Outbox()), [mailbox(), mailbox()], a_run()
     for box in boxes:
         hub.join(box, [])
-    hub.publish(RunEnded, ENDED, 1.0, outcome(ENDED))
+    hub.publish(RunEnded, ENDED, 1.0)
     one, same = (read(box)[0] for box in boxes)
     assert isinstance(one, RunEnded)
     assert one == same
     assert {one, same} == {one}
-    assert (one.number, one.at, one.run, one.outcome) == (1, 1.0, ENDED, outcome(ENDED))
-    assert one not in (RunEnded(2, 1.0, ENDED, outcome(ENDED)), RunQueued(1, 1.0, ENDED))
-    assert one != RunEnded(1, 1.0, other, outcome(ENDED))
+    assert (one.number, one.at, one.run, one.outcome) == (1, 1.0, ENDED, ENDED.outcome)
+    assert one not in (RunEnded(2, 1.0, ENDED), RunQueued(1, 1.0, ENDED))
+    assert one != RunEnded(1, 1.0, other)
 
 
 # --- a mailbox: T3 ---
@@ -196,7 +198,7 @@ def test_the_first_state_is_read_first_and_takes_no_room() -> None:
     hub, box = Hub[str](Outbox()), mailbox(buffer=1)
     hub.join(box, [(RunQueued, a_run(), 0.0, ())] * 3)
     hub.publish(RunProgress, a_run(), 1.0, "fits in")
-    hub.publish(RunEnded, ENDED, 2.0, outcome(ENDED))
+    hub.publish(RunEnded, ENDED, 2.0)
     assert [event.number for event in read(box)] == [1, 2, 3, 4, 5]
     for item in ("fits in", "does not"):
         hub.publish(RunProgress, a_run(), 3.0, item)
@@ -206,13 +208,13 @@ def test_the_first_state_is_read_first_and_takes_no_room() -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_a_mailbox_for_one_run_is_closed_by_its_end_and_by_nothing_else(*, first: bool) -> None:
     hub, box, everything = Hub[str](Outbox()), mailbox(run_id=ENDED.run_id), mailbox()
-    end = (RunEnded, ENDED, 0.0, (outcome(ENDED),))
+    end = (RunEnded, ENDED, 0.0, ())
     news: list[Any] = [(RunQueued, ENDED, 0.0, ()), end]
     for it in (box, everything):
         hub.join(it, news[: 1 + first])
     assert (box.closed, everything.closed) == (first, False)
     if not first:
-        hub.publish(RunEnded, ENDED, 0.0, outcome(ENDED))
+        hub.publish(RunEnded, ENDED, 0.0)
     assert (box.closed, everything.closed) == (True, False)
     assert len(read(box)) == 2  # what is in may still be read
 
@@ -257,7 +259,7 @@ def test_a_gap_counts_what_it_was_to_hear_and_not_how_others_were_told_of_the_fi
     hub.join(mailbox("other"), [(RunQueued, a_run("other", "x"), 2.5, ())] * 3)
     hub.publish(RunProgress, run, 6.0, "item")
     hub.publish(RunProgress, a_run("other", "x"), 7.0, "item")
-    hub.publish(RunEnded, run, 8.0, outcome(ENDED))
+    hub.publish(RunEnded, run, 8.0)
     first, gap, end = read(box)
     assert isinstance(gap, Gap)
     heard = 3 if session_id else 4
@@ -273,7 +275,7 @@ def test_each_finds_its_own_gap_whoever_else_is_slow() -> None:
         hub.join(box, [])
     for number in (1, 2, 3):
         hub.publish(RunProgress, run, float(number), "item")
-    hub.publish(RunEnded, run, 4.0, outcome(ENDED))
+    hub.publish(RunEnded, run, 4.0)
     seen = [[it.missed if isinstance(it, Gap) else -it.number for it in read(box)] for box in boxes]
     assert seen == [[-1, 2, -4], [-1, -2, 1, -4], [-1, -2, -3, -4]]
 
@@ -358,7 +360,7 @@ def test_no_event_is_made_that_nobody_will_read() -> None:
     for box in (gone, ended, other):
         hub.join(box, [])
     hub.leave(gone)
-    hub.publish(RunEnded, a_run(), 1.0, outcome(ENDED))
+    hub.publish(RunEnded, a_run(), 1.0)
     hub.publish(make, a_run(), 1.0)
     assert made == []
     hub.publish(make, a_run("other"), 1.0)
@@ -398,7 +400,7 @@ def test_a_newcomer_is_told_the_news_first() -> None:
 def test_who_comes_for_a_run_that_has_ended_is_told_so_and_no_more() -> None:
     driver, hub, box = Driver(), Hub[str](Outbox()), mailbox(run_id="mine")
     run = driver.bring(RunState.ENDED, run_id="mine")
-    hub.join(box, [(RunEnded, run, 0.0, (outcome(run),))])
+    hub.join(box, [(RunEnded, run, 0.0, ())])
     hub.publish(RunQueued, run, 1.0)
     assert kinds(read(box)) == ["RunEnded"]
     assert box.closed

@@ -22,7 +22,7 @@ from thread_tools import (
 )
 
 from sessionsched import RunState, SchedulerClosed, Status, ThreadScheduler, driver
-from sessionsched.events import Mailbox
+from sessionsched.hub import Mailbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

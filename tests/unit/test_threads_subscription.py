@@ -17,7 +17,7 @@ from sessionsched import (
     RunStarted,
     ThreadScheduler,
 )
-from sessionsched.events import Mailbox
+from sessionsched.hub import Mailbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

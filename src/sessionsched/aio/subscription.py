@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 
 from sessionsched.errors import SchedulerClosed
-from sessionsched.events import Mailbox
+from sessionsched.hub import Mailbox
 from sessionsched.model import PromptT
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Generic
 
 from sessionsched.errors import SchedulerClosed
-from sessionsched.events import Mailbox
+from sessionsched.hub import Mailbox
 from sessionsched.model import PromptT
 from sessionsched.threads.timers import at_most
 

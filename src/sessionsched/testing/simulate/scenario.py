@@ -16,7 +16,8 @@ import random
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionsched.aio import Scheduler
-from sessionsched.events import Gap, Mailbox, RunEnded
+from sessionsched.events import Gap, RunEnded
+from sessionsched.hub import Mailbox
 from sessionsched.model import Cause, Limits, Status, WhenBusy
 from sessionsched.testing.crowd import HOOKS, Crowd, Prompt
 from sessionsched.testing.judge import judge
