@@ -19,10 +19,8 @@ The driver's duties, in this order:
 
 from __future__ import annotations
 
-import itertools
 import sys
 import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 
 from attrs import Factory, define
@@ -35,9 +33,9 @@ from sessionsched.errors import (
     SchedulerClosed,
 )
 from sessionsched.explain import Explanation, Why, explain
+from sessionsched.ids import Ids
 from sessionsched.machine import Session
 from sessionsched.model import (
-    MADE_UP,
     CancelReceipt,
     Cause,
     Event,
@@ -62,9 +60,6 @@ if TYPE_CHECKING:
 __all__ = ["Record", "Table"]
 
 AnswerT = TypeVar("AnswerT")
-
-#: Digits, of a seq that anybody will see.
-LONGEST_SEQ: Final = 18
 
 # Members as globals: on Python 3.11 a look into the class costs more than a call.
 _SESSION_IDLE: Final = SessionState.IDLE
@@ -94,19 +89,10 @@ class Table(Generic[PromptT]):
         self._slots: Slots[Any] | None = None if count is None else Slots(count)
         #: Whoever performs what is ordered here, if it wants to be found from a run.
         self.driver: Any = None
-        # The calls on these from outside of a lock are single dict or deque operations,
-        # which don't tear.
+        # What is done to it from outside of a lock are single dict operations, which don't tear.
         #: Exactly the sessions that have something in flight (or are being looked into just now).
         self._sessions: dict[str, Record[PromptT]] = {}
-        #: Every run in flight, by seq.
-        self._runs: dict[int, Run[PromptT]] = {}
-        #: Runs that their callers have named, in flight or ended lately, by that name.
-        self._named: dict[str, Run[PromptT]] = {}
-        #: Somebody has named a run as we would; only then can two ids be the same by chance.
-        self._lookalikes = False
-        #: Ids of named runs that have ended, oldest first; at most `limits.remembered`.
-        self._ended: deque[str] = deque()
-        self._next_seq = itertools.count(1).__next__
+        self.ids: Ids[PromptT] = Ids(self.limits.remembered)
         #: Set once; read under a session's lock before a run is accepted.
         self._closed = False
 
@@ -135,18 +121,13 @@ class Table(Generic[PromptT]):
                 if special or self._closed or record.line.length >= self._max_waiting:
                     known = self._admit(record, run, now, ready=ready)
                 else:
-                    self._give_seq(run, record)
-                    known = self._file(run) if self._lookalikes else run
+                    run.session = record
+                    self.ids.add(run)
+                    known = self.ids.add_name(run) if self.ids.lookalikes else run
                     record.accept(run, now, ready)
             if known is not run:
                 _refuse_other(run, known)
             return known
-
-    def _give_seq(self, run: Run[PromptT], record: Record[PromptT]) -> None:
-        # Complete before anybody can find it: who does, waits for this session's lock.
-        run.session = record
-        run.seq = seq = self._next_seq()
-        self._runs[seq] = run
 
     def _admit(
         self, record: Record[PromptT], run: Run[PromptT], now: float, *, ready: bool
@@ -155,8 +136,9 @@ class Table(Generic[PromptT]):
         try:
             known = self._refuse(record, run)
             if known is None:
-                self._give_seq(run, record)
-                known = self._file(run)
+                run.session = record
+                self.ids.add(run)
+                known = self.ids.add_name(run)
                 if known is run:
                     record.accept(run, now, ready)
             return known
@@ -175,30 +157,6 @@ class Table(Generic[PromptT]):
                 raise SchedulerClosed(msg, run.session_id, run.run_id)
             record.admit(run, self._max_waiting)
         return known
-
-    def _file(self, run: Run[PromptT]) -> Run[PromptT]:
-        """See to it that no two runs have the same id. Gives the run that was faster with it."""
-        while not run.name and run.run_id in self._named:  # somebody has named theirs like that
-            del self._runs[run.seq]
-            run.seq = self._next_seq()
-            self._runs[run.seq] = run
-        if not run.name:
-            return run
-        self._lookalikes = self._lookalikes or run.name.startswith(MADE_UP)
-        known = self._named.setdefault(run.name, run)
-        if known is run:
-            # Looked for after that: one that gets this seq meanwhile looks for the name after that.
-            known = self._made_up(run.name) or run
-        if known is not run:
-            self._take_back(run)
-        return known
-
-    def _take_back(self, run: Run[PromptT]) -> None:
-        """Another run was faster with its id: it has never been here."""
-        if self._named[run.name] is run:
-            del self._named[run.name]
-        del self._runs[run.seq]
-        run.seq, run.session = 0, None
 
     def ready(self, run: Run[PromptT], now: float) -> bool:
         """Its owner has prepared it. False: it is not waiting for that."""
@@ -292,9 +250,9 @@ class Table(Generic[PromptT]):
             folded = record.finish(run, how, result, error, now)
             if folded is None:
                 return False
-            del self._runs[run.seq]
-            if run.name or folded:
-                self._put_away(run, folded)
+            self.ids.forget(run)
+            for follow_up in folded:
+                self.ids.forget(follow_up)
             if record.state is _SESSION_IDLE:
                 self._free(record)
         if self._slots is not None:
@@ -307,9 +265,7 @@ class Table(Generic[PromptT]):
         with record.lock:
             if not record.settle(run, error, now):
                 return False
-            del self._runs[run.seq]
-            if run.name:
-                self._remember(run)
+            self.ids.forget(run)
             if record.state is _SESSION_IDLE:
                 self._free(record)
         return True
@@ -374,15 +330,7 @@ class Table(Generic[PromptT]):
         """
         if not isinstance(run_id, str):
             checks.run_name(run_id)
-        return self._named.get(run_id) or self._made_up(run_id)
-
-    def _made_up(self, run_id: str) -> Run[PromptT] | None:
-        """Find a run in flight by the id that we made up for it."""
-        digits = run_id[len(MADE_UP) :]
-        if not run_id.startswith(MADE_UP) or not digits.isdecimal() or len(digits) > LONGEST_SEQ:
-            return None
-        run = self._runs.get(int(digits))
-        return run if run is not None and run.run_id == run_id else None
+        return self.ids.find(run_id)
 
     def session(self, session_id: str) -> SessionView[PromptT]:
         """Say how one session stands."""
@@ -412,7 +360,7 @@ class Table(Generic[PromptT]):
     @property
     def busy(self) -> bool:
         """Whether any run is in flight."""
-        return bool(self._runs)
+        return bool(self.ids.in_flight)
 
     def __len__(self) -> int:
         """Count the sessions that have something in flight."""
@@ -449,19 +397,6 @@ class Table(Generic[PromptT]):
                 if not record.retired:
                     answers.append(question(record))
         return answers
-
-    def _put_away(self, run: Run[PromptT], folded: tuple[Run[PromptT], ...]) -> None:
-        """Forget runs that have ended together, but for the last named ones."""
-        for follow_up in folded:
-            del self._runs[follow_up.seq]
-        for named in (run, *folded):
-            if named.name:
-                self._remember(named)
-
-    def _remember(self, run: Run[PromptT]) -> None:
-        self._ended.append(run.name)
-        if len(self._ended) > self.limits.remembered:
-            del self._named[self._ended.popleft()]
 
     def _free(self, record: Record[PromptT]) -> None:
         """An idle session costs nothing. A thread that waits for this lock will see `retired`."""

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from sessionsched.testing.baton import Baton, Story
 
 #: Lines in these are points; the machine below them is only ever called under a session's lock.
-FILES: Final = ("sessionsched/table.py", "sessionsched/outbox.py", "sessionsched/slots.py")
+FILES: Final = (
+    "sessionsched/table.py", "sessionsched/ids.py", "sessionsched/outbox.py",
+    "sessionsched/slots.py",
+)  # fmt: skip
 
 
 #: What a history is judged by.
@@ -120,8 +123,9 @@ class World:
         assert not table.snapshot().sessions, f"stranded: {table.snapshot()}"
         assert not table._sessions, f"records are left: {table._sessions}"
         assert not len(table.outbox), "effects that nobody performed"
-        assert not table._runs, f"in flight for ever: {table._runs}"
-        assert sorted(table._named) == sorted(table._ended), f"{table._named}, not {table._ended}"
+        ids = table.ids
+        assert not ids.in_flight, f"in flight for ever: {ids.in_flight}"
+        assert sorted(ids.named) == sorted(ids.ended), f"{ids.named}, not {ids.ended}"
         if isinstance(slots := table._slots, Slots):
             assert (slots._free, len(slots._asking)) == (1, 0), "slots are lost"
         for checker in CHECKERS:

@@ -241,9 +241,11 @@ def nothing_is_left(table: Table[str]) -> None:
     """R1, D4: no session, no effect, no slot taken, and no run but the last named ones."""
     assert not table.snapshot().sessions, f"stranded: {table.snapshot()}"
     assert not len(table.outbox), "effects that nobody performed"
-    assert not table._runs, f"in flight for ever: {table._runs}"
-    assert sorted(table._named) == sorted(table._ended), f"{table._named}, not {table._ended}"
-    assert len(table._ended) <= table.limits.remembered, "more than it may remember"
+    assert not table.ids.in_flight, f"in flight for ever: {table.ids.in_flight}"
+    assert sorted(table.ids.named) == sorted(table.ids.ended), (
+        f"{table.ids.named}, not {table.ids.ended}"
+    )
+    assert len(table.ids.ended) <= table.limits.remembered, "more than it may remember"
     if isinstance(slots := table._slots, Slots):
         assert (slots._free, len(slots._asking)) == (table.limits.max_active, 0), "slots are lost"
 

@@ -59,7 +59,7 @@ class Driver:
         """Everything that a call which changes nothing leaves as it was."""
         runs = [
             (name, run.seq, run.state, run.cause, run.prompt, run.outcome, run.folded)
-            for name, run in self.table._runs.items()
+            for name, run in self.table.ids.in_flight.items()
         ]
         return self.table.snapshot(), runs, len(self.table.outbox), list(self.performed)
 

@@ -110,7 +110,7 @@ def kept(scheduler: Scheduler[Any, Any]) -> dict[str, int]:
     driver = scheduler._driver
     sizes = {
         "sessions": len(driver.table),
-        "runs": len(driver.table._runs),
+        "runs": len(driver.table.ids.in_flight),
         "effects": len(driver.table.outbox),
         "timers": len(driver._timers),
         "preparing": len(driver._preparing),

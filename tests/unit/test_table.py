@@ -24,7 +24,7 @@ from sessionsched import (
     Table,
     WhenBusy,
 )
-from sessionsched.table import LONGEST_SEQ
+from sessionsched.ids import LONGEST_SEQ
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,9 +94,9 @@ def test_as_many_ended_runs_are_remembered_as_the_limits_say(remembered: int) ->
     for name in "abcde":
         ended.append(driver.submit("chat", "hello", run_id=name))
         driver.finish(ended[-1])
-    assert list(driver.table._named) == list("abcde")[5 - remembered :]
+    assert list(driver.table.ids.named) == list("abcde")[5 - remembered :]
     assert not driver.table.busy
-    assert len(driver.table._ended) == remembered
+    assert len(driver.table.ids.ended) == remembered
     for run in reversed(ended[5 - remembered :]):
         assert driver.submit("chat", "hello", run_id=run.run_id) is run
     again = driver.submit("chat", "hello", run_id=ended[4 - remembered].run_id)
@@ -121,7 +121,7 @@ def test_dropped_and_folded_runs_are_remembered_like_the_others() -> None:
     dropped = driver.submit("chat", "b", run_id="dropped")
     driver.cancel_run(dropped)
     driver.end_all()
-    assert driver.table._named == {"taken": taken, "dropped": dropped}
+    assert driver.table.ids.named == {"taken": taken, "dropped": dropped}
 
 
 @pytest.mark.contract("A5", "R1")
@@ -130,7 +130,7 @@ def test_only_runs_that_the_caller_named_are_remembered() -> None:
     run = driver.submit("chat", "hello")
     driver.finish(run)
     assert driver.table.run(run.run_id) is None
-    assert driver.table._runs == {}
+    assert driver.table.ids.in_flight == {}
 
 
 class Prompt:
@@ -229,7 +229,7 @@ class Shown(dict[Any, Run[str]]):
 def test_a_run_can_be_canceled_by_whoever_can_find_it(run_id: str) -> None:
     driver = Driver()
     by_seq, by_name = Shown(), Shown()
-    driver.table._runs, driver.table._named = by_seq, by_name
+    driver.table.ids.in_flight, driver.table.ids.named = by_seq, by_name
     driver.submit("chat", "hello", run_id=run_id)
     assert by_seq.complete == [True]
     assert by_name.complete == [True] * bool(run_id)
@@ -253,7 +253,7 @@ def test_a_name_that_the_table_would_give_may_be_taken_by_a_caller() -> None:
     assert (made.run_id, made.seq) == ("run-5", 5), "the next that nobody has"
     assert [driver.table.run(run.run_id) for run in (*mine, made)] == [*mine, made]
     driver.end_all()
-    assert driver.table._named == {"run-3": mine[0], "run-4": mine[1]}
+    assert driver.table.ids.named == {"run-3": mine[0], "run-4": mine[1]}
 
 
 @pytest.mark.contract("A5")
@@ -288,7 +288,7 @@ def test_what_is_not_even_a_string_is_no_id(ask: Callable[..., object], name: An
 @pytest.mark.contract("A2")
 def test_a_run_is_found_by_its_made_up_name_however_great_its_seq() -> None:
     driver = Driver()
-    driver.table._next_seq = itertools.count(10**LONGEST_SEQ - 1).__next__
+    driver.table.ids.next_seq = itertools.count(10**LONGEST_SEQ - 1).__next__
     run = driver.submit("chat", "a")
     assert run.run_id == "run-" + "9" * LONGEST_SEQ
     assert driver.table.run(run.run_id) is run
@@ -317,7 +317,7 @@ def test_a_given_and_a_made_up_name_that_are_the_same_never_belong_to_two_runs(f
                     driver.submit("chat", "named", run_id=run.run_id)
 
     made: list[Run[str]] = []
-    table._runs, table._named = Meanwhile(), Meanwhile()
+    table.ids.in_flight, table.ids.named = Meanwhile(), Meanwhile()
     if faster == "the seq":
         driver.submit("chat", "named", run_id="run-2")
     else:
@@ -338,11 +338,11 @@ def test_a_name_that_was_given_by_the_table_in_that_very_moment_is_refused() -> 
             driver.submit("other", "made up")
             return super().setdefault(key, run)
 
-    table._named = JustBefore()
+    table.ids.named = JustBefore()
     with pytest.raises(DuplicateRun):
         driver.submit("chat", "named", run_id="run-2")
-    assert table._named == {}
-    assert [run.run_id for run in table._runs.values()] == ["run-2"]
+    assert table.ids.named == {}
+    assert [run.run_id for run in table.ids.in_flight.values()] == ["run-2"]
     assert list(table._sessions) == ["other"]
 
 

@@ -60,7 +60,7 @@ def test_every_accepted_run_ends_exactly_once() -> None:
     assert sorted(ended) == [run.seq for run in runs]
     assert states(*runs) == ["ended"] * len(runs)
     assert [run.run_id for run in runs if run.outcome is None] == []
-    assert (len(driver.table), driver.table._runs) == (0, {})
+    assert (len(driver.table), driver.table.ids.in_flight) == (0, {})
 
 
 @pytest.mark.contract("T1")

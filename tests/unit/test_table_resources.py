@@ -176,7 +176,12 @@ def test_a_thousand_sessions_that_were_used_once_leave_nothing_behind(
         table.cancel_run(runs[number % 2], 0.0)
     assert len(table) == 1000
     table.drain(driver.perform)
-    assert (table._sessions, table._runs, len(table._ended), len(table.outbox)) == ({}, {}, 0, 0)
+    assert (table._sessions, table.ids.in_flight, len(table.ids.ended), len(table.outbox)) == (
+        {},
+        {},
+        0,
+        0,
+    )
     assert not getattr(table._slots, "_asking", None)
 
 

@@ -180,5 +180,5 @@ def _nothing_is_left(it: Frozen, world: World) -> None:
     Raises:
         Violation: something waits for ever.
     """
-    if it.sessions or it.pending or it.asking or world.table._runs:  # noqa: SLF001
+    if it.sessions or it.pending or it.asking or world.table.ids.in_flight:
         raise Violation("D4", "nothing can happen any more, and something is still in flight")

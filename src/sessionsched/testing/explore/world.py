@@ -65,8 +65,8 @@ class World:
             if seq not in self.runs:
                 self.runs[seq] = _ended(seq, name)
         in_flight = (run for run in self.runs.values() if run.state is not RunState.ENDED)
-        table._runs = {run.seq: run for run in in_flight}  # noqa: SLF001
-        table._next_seq = itertools.count(max(self.runs, default=0) + 1).__next__  # noqa: SLF001
+        table.ids.in_flight = {run.seq: run for run in in_flight}
+        table.ids.next_seq = itertools.count(max(self.runs, default=0) + 1).__next__
         if self.config.slots is not None:
             self._thaw_slots(self.config.slots, situation)
 
