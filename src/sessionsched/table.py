@@ -64,6 +64,8 @@ AnswerT = TypeVar("AnswerT")
 # Members as globals: on Python 3.11 a look into the class costs more than a call.
 _SESSION_IDLE: Final = SessionState.IDLE
 _WHEN_QUEUE: Final = WhenBusy.QUEUE
+_SCOPE_ALL: Final = Scope.ALL
+_CAUSE_INTERRUPT: Final = Cause.INTERRUPT
 
 
 @define(eq=False, weakref_slot=False, repr=False)
@@ -198,10 +200,14 @@ class Table(Generic[PromptT]):
             InvalidSession, InvalidOption: nothing has changed.
         """
         checks.session_name(session_id)
-        scope = checks.choice(Scope, "scope", scope)
-        cause = _that_people_give(cause)
+        if scope is not _SCOPE_ALL:
+            scope = checks.choice(Scope, "scope", scope)
+        if cause is not _CAUSE_INTERRUPT:
+            cause = _that_people_give(cause)
         if up_to is not None:
             checks.at_least(0, "up_to", up_to)
+        if session_id not in self._sessions:
+            return CancelReceipt(session_id)  # idle: nothing to cover, and nothing to remember
         receipt = self._ask(session_id, lambda it: it.cancel(scope, up_to, cause, now, hold=hold))
         return CancelReceipt(session_id) if receipt is None else receipt
 
