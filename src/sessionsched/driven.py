@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 from sessionsched.events import (
     RunAccepted,
@@ -44,9 +44,9 @@ class DrivenRun(Run[PromptT], ABC):
     """What a handler gets, and what its driver knows about it."""
 
     #: The task, or the thread, that the handler runs in: from its beginning to the run's end.
-    carrier: Any = field(default=None)
+    carrier: Any = None
     #: The handler took its first step. Until then it has seen nothing of the prompt.
-    begun: bool = field(default=False)
+    begun: bool = False
 
     @property
     def driver(self) -> Driver[PromptT]:

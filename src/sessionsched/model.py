@@ -228,7 +228,8 @@ class _Rare(Generic[PromptT]):
 PLAIN: Final[_Rare[Any]] = _Rare()
 
 
-# Small, because hosts keep many in line: what few runs need is in `rare`.
+# Small, because hosts keep many in line: what few runs need is in `rare`. All that has a value from
+# the beginning is an argument, though nobody passes it: so attrs sets it in half the time.
 @define(eq=False, weakref_slot=False, repr=False)
 class Run(Generic[PromptT]):
     """One prompt's life, from accept to outcome."""

@@ -54,16 +54,16 @@ class Outbox:
     ) -> bool:
         """Perform what is there, each as `do` says, unless somebody else does so already.
 
-        True: so many were performed, and there are more. Then somebody must come back for them.
+        True: it has had so many turns, and there are more. Then somebody must come back for them.
 
         What is done may come back here (through a handler that submits, say): then it only adds to
         what the drain under way will perform, so nothing recurses.
         """
-        effects = self.effects
+        effects, turns = self.effects, repeat(None, at_most)
         # Looked at again after each release: an append in between may have found us busy.
         while effects and self._busy.acquire(False):
             try:
-                for _ in repeat(None, at_most):
+                for _ in turns:
                     if not effects:
                         break
                     effect, run, at = effects.popleft()

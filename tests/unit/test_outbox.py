@@ -1,3 +1,4 @@
+import itertools
 import sys
 import threading
 from collections.abc import Iterator
@@ -145,6 +146,22 @@ def test_a_drain_performs_no_more_than_it_is_asked_to_and_says_whether_that_was_
     assert (performed.prompts, len(outbox), outbox.idle) == ([1, 2], 1, False)
     assert not outbox.drain(ByOne(performed), 1)
     assert (performed.prompts, outbox.idle) == ([1, 2, 3], True)
+
+
+def test_what_keeps_coming_whenever_the_drainer_lets_go_is_counted_too() -> None:
+    outbox, performed, later = Outbox(), Performed(), itertools.count(2)
+
+    class Busy:
+        def acquire(self, _blocking: object) -> bool:
+            return True
+
+        def release(self) -> None:
+            order(outbox, next(later))
+
+    outbox._busy = cast("Any", Busy())
+    order(outbox, 1)
+    assert outbox.drain(ByOne(performed), 5)
+    assert performed.prompts == [1, 2, 3], "to look in vain counts, too"
 
 
 def test_an_error_while_performing_leaves_the_rest_to_the_next_drain() -> None:

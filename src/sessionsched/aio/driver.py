@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from asyncio import _get_running_loop
+from asyncio import _get_running_loop  # gives None, where its public sister raises
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sessionsched.aio.run import alive
