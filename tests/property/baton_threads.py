@@ -9,7 +9,7 @@ from baton_world import story
 
 from sessionsched import Limits, WhenBusy
 from sessionsched.errors import RunNotCompleted
-from sessionsched.events import RunAccepted, RunEnded, RunProgress, RunStarted
+from sessionsched.events import RunAccepted, RunEnded, RunProgress, RunQueued, RunStarted
 from sessionsched.model import Cause, Scope, Status
 from sessionsched.threads.timers import Timers
 
@@ -219,8 +219,9 @@ def subscribe_and_publish(world: World) -> list[Body]:
         assert numbers == sorted(set(numbers)), f"{numbers}"
         kinds = [type(event) for event in events]
         whole = [RunAccepted, RunStarted, RunProgress, RunEnded]
+        before = [RunQueued, *whole[1:]]  # its start was decided, and not yet told
         late = [RunStarted, RunEnded]  # it was told after the progress
-        assert kinds in (whole, whole[1:], late, []), f"{kinds}"
+        assert kinds in (whole, before, whole[1:], late, []), f"{kinds}"
 
     world.look = look
     return [read, submit]

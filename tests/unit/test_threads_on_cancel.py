@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from thread_tools import NEVER_S, PATIENCE_S, Agent, come, ends, slow_to_begin, spawn
+from thread_tools import NEVER_S, PATIENCE_S, Agent, come, ends, slow_to_begin, spawn, until
 
 from sessionsched import RunStuck, ThreadScheduler
 
@@ -218,3 +218,26 @@ def test_a_callback_is_called_as_often_as_it_was_given() -> None:
         scheduler.cancel("chat a")
         agent.finish("a")
     assert len(told.threads) == 3
+
+
+def test_a_callback_is_called_although_the_handler_leaves_before_it_is_told() -> None:
+    told, inside, go = Told(), threading.Event(), threading.Event()
+
+    def handler(run: ThreadRun[str]) -> None:
+        run.on_cancel(told)
+        inside.set()
+        come(go)
+        assert run.canceled  # it has seen that by itself, and leaves what it had for the callback
+
+    with ThreadScheduler(handler) as scheduler:
+        outbox = scheduler._driver.table.outbox
+        handle = scheduler.submit("chat", "a")
+        come(inside)
+        with outbox._busy:  # another thread is about to perform the INTERRUPT
+            assert scheduler.cancel("chat").active is handle.run
+            go.set()
+            until(lambda: handle.state == "ended")
+        scheduler._driver.perform_all()
+        assert ends(handle) == [CANCELED]
+        come(told.come)
+    assert len(told.threads) == 1

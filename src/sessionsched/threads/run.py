@@ -151,6 +151,8 @@ class ThreadRun(DrivenRun[PromptT]):
         self._thread_driver.handlers.write_off(self._work)
 
     def release(self, driver: ThreadDriver[PromptT]) -> None:
+        if self.cause is not None:
+            self.notice_cancel()  # it may have left by itself, before anybody told it
         driver.waits.over(self)
         self.carrier = self.context = None
         self.announced = True
