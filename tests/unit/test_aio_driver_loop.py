@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from agents import Agent, ends, quiet, watching
@@ -382,3 +383,25 @@ def test_a_ticket_that_is_lost_with_the_loop_is_no_error(gone: Gone, when: str) 
     with pytest.warns(ResourceWarning, match="unclosed <Ticket"):
         elsewhere(gone.tickets.clear)
     assert gone.loop.is_closed()
+
+
+@pytest.mark.contract("R4")
+@pytest.mark.real_loop
+async def test_what_another_thread_submits_in_one_go_wakes_the_loop_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent, wakes, loop = Agent(), [], asyncio.get_running_loop()
+    right = loop.call_soon_threadsafe
+
+    def noting(*call: Any, **options: Any) -> asyncio.Handle:
+        wakes.append(call)
+        return right(*call, **options)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", noting)
+    async with Scheduler(agent) as scheduler:
+        for burst in ("a", "b"):
+            submit = partial(scheduler.submit, prompt=burst)
+            handles = elsewhere(lambda: [submit(f"chat-{it}") for it in range(10)])  # noqa: B023
+            agent.finish(burst)
+            assert await ends(*handles) == [COMPLETED] * 10
+    assert len(wakes) == 2

@@ -94,6 +94,16 @@ async def test_the_lives_of_four_runs_are_seen_as_they_happened() -> None:
 
 
 @pytest.mark.contract("T1")
+async def test_what_was_announced_before_is_told_to_who_comes_later() -> None:
+    agent = Agent()
+    async with Scheduler(agent) as scheduler, scheduler.subscribe():
+        scheduler.submit("chat", "a")
+        scheduler.submit("chat", "b")
+        async with scheduler.subscribe() as later:
+            seen = [await anext(later), await anext(later)]
+        assert [type(event).__name__ for event in seen] == ["RunStarted", "RunQueued"]
+
+
 async def test_the_outcome_in_the_event_is_the_outcome_of_the_handle() -> None:
     agent = Agent()
     scheduler = Scheduler(agent)

@@ -7,8 +7,7 @@ import contextlib
 import sys
 import threading
 from collections import Counter
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from agents import Agent, ends, quiet
@@ -266,25 +265,3 @@ async def test_race_37_a_submit_that_many_threads_retry_runs_once() -> None:
         assert await ends(*handles) == [COMPLETED] * 800
     assert alone.calls == Counter({f"{it}": 1 for it in range(100)})
     assert len({handle.seq for handle in handles}) == 100
-
-
-@pytest.mark.contract("R4")
-@pytest.mark.real_loop
-async def test_what_another_thread_submits_in_one_go_wakes_the_loop_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    agent, wakes, loop = Agent(), [], asyncio.get_running_loop()
-    right = loop.call_soon_threadsafe
-
-    def noting(*call: Any, **options: Any) -> asyncio.Handle:
-        wakes.append(call)
-        return right(*call, **options)
-
-    monkeypatch.setattr(loop, "call_soon_threadsafe", noting)
-    async with Scheduler(agent) as scheduler:
-        for burst in ("a", "b"):
-            submit = partial(scheduler.submit, prompt=burst)
-            handles = elsewhere(lambda: [submit(f"chat-{it}") for it in range(10)])  # noqa: B023
-            agent.finish(burst)
-            assert await ends(*handles) == [COMPLETED] * 10
-    assert len(wakes) == 2

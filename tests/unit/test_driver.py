@@ -231,6 +231,14 @@ class Alarm:
         self.canceled = True
 
 
+def test_what_a_handler_came_to_is_in_the_outcome() -> None:
+    acting = Acting(abandon_s=30)
+    run = acting.begin_one()
+    acting.finish(run, How.RETURNED, "text")
+    assert run.outcome is not None
+    assert (run.outcome.status, run.outcome.result) == ("completed", "text")
+
+
 def test_a_run_that_may_start_in_the_moment_of_its_expiry_starts() -> None:
     acting = Acting(abandon_s=30)
     first, second = acting.begin_one(), Carried("chat", "b")

@@ -232,7 +232,7 @@ REFUSALS: dict[str, tuple[Callable[[Driver], object], Run[str], type[Refused]]] 
     "busy: unwinding": (unwind, Run("chat", "x", when_busy=REJECT), SessionBusy),
     "busy: recording": (record_a_drop, Run("chat", "x", "new", REJECT), SessionBusy),
 }
-for number, wrong in enumerate([None, 7, b"chat", "", " \t"]):
+for number, wrong in enumerate([None, 7, b"chat", "", " \t", ["chat"]]):
     name: Any = wrong
     REFUSALS[f"session id {number}"] = (fill, Run(name, "x"), InvalidSession)
 for number, wrong in enumerate([None, 7, b"r"]):

@@ -101,14 +101,10 @@ class AioRun(DrivenRun[PromptT]):
             self._finish(driver, _HOW_RAISED, error=error)
 
     def _finish(
-        self,
-        driver: AioDriver[PromptT],
-        how: How,
-        result: object = None,
-        error: BaseException | None = None,
+        self, driver: AioDriver[PromptT], how: How, error: BaseException | None = None
     ) -> None:
         if self.carrier is not None:  # else it has ended without this: it was abandoned
-            driver.finish(self, how, result, error)
+            driver.finish(self, how, None, error)
 
     def stop(self) -> None:
         self.own.told += 1
