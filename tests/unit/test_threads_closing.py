@@ -18,6 +18,7 @@ from thread_tools import (
     come,
     ends,
     interrupted_when,
+    none_left,
     ours,
     spawn,
     until,
@@ -64,7 +65,7 @@ def test_nothing_is_left_after_a_close() -> None:
         handles[-1].cancel()
         ends(*handles[:20])
         scheduler.close()
-        all_gone()
+        none_left()
         assert list(events)
         driver = scheduler._driver
         assert (driver._timers, driver._preparing, driver._kept) == ({}, {}, {})
@@ -93,7 +94,7 @@ def test_a_thread_whose_preparation_is_over_is_not_lost() -> None:
             performing.result(PATIENCE_S).close()
             assert ends(handle) == [COMPLETED]
     answer(scheduler.close)
-    all_gone()
+    none_left()
 
 
 @pytest.mark.contract("S1", "S2", "S3", "S4")

@@ -12,10 +12,10 @@ from thread_tools import (
     Agent,
     Clock,
     Overtaken,
-    all_gone,
     answer,
     ends,
     no_more_threads,
+    none_left,
     slow_to_begin,
     spawn,
     until,
@@ -175,7 +175,7 @@ def test_a_handler_that_is_over_while_it_is_given_up_does_not_cost_a_thread() ->
         pool._lock = Overtaken(1, finish)  # type: ignore[assignment]
         handle.cancel()
         assert ends(handle) == [CANCELED]
-    all_gone()
+    none_left()
 
 
 # --- orders that keep coming ---

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING
 
 import pytest
-from thread_tools import NEVER_S, answer, come, no_more_threads
+from thread_tools import NEVER_S, answer, come, no_more_threads, none_left, spawn, until
 
 from sessionsched.threads.timers import Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sessionsched.threads.timers import ThreadTimer
 
@@ -180,6 +181,49 @@ def test_closing_calls_nothing_any_more_and_waits_for_the_thread(timers: Timers)
     assert not thread.is_alive()
     timer.cancel()
     assert (called, timers._live, timers._heap) == ([], 0, [])
+
+
+class SlowToLeave:
+    """Holds a thread that has nothing left to do, just before its end."""
+
+    def __init__(self, timers: Timers) -> None:
+        self._next_due = timers._next_due
+        self.leaving, self.go = threading.Event(), threading.Event()
+        timers._next_due = self  # type: ignore[method-assign]
+
+    def __call__(self) -> Callable[[], object] | None:
+        call = self._next_due()
+        if call is None:
+            self.leaving.set()
+            come(self.go)
+        return call
+
+
+@pytest.mark.contract("S7")
+def test_closing_waits_for_a_thread_that_is_on_its_way_out(timers: Timers) -> None:
+    slow = SlowToLeave(timers)
+    come(soon(timers))
+    come(slow.leaving)
+    closing = spawn(timers.close)
+    with pytest.raises(FutureTimeout):
+        closing.result(0.01)
+    slow.go.set()
+    closing.result(60)
+    none_left()
+
+
+@pytest.mark.contract("S7")
+def test_closing_waits_for_all_threads_that_are_on_their_way_out(timers: Timers) -> None:
+    slow = SlowToLeave(timers)
+    come(soon(timers))
+    come(slow.leaving)
+    called = soon(timers)  # by another thread, when the first has left
+    closing = spawn(timers.close)
+    until(lambda: timers._live == 0)
+    slow.go.set()
+    closing.result(60)
+    none_left()
+    assert not called.is_set()
 
 
 def test_closing_from_the_thread_itself_does_not_wait_for_itself(timers: Timers) -> None:

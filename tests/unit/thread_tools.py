@@ -68,8 +68,13 @@ def ours() -> list[threading.Thread]:
     return [it for it in threading.enumerate() if it.name.startswith("sessionsched")]
 
 
+def none_left() -> None:
+    """See that no scheduler has a thread, not even one that is on its way out (S7)."""
+    assert ours() == []
+
+
 def all_gone() -> None:
-    """Wait until no scheduler has a thread: the last one may be on its way out."""
+    """Wait until no scheduler has a thread: those that were given up on go when they are over."""
     until(lambda: not ours())
 
 

@@ -242,14 +242,16 @@ class ThreadWorld(World):
         assert self.log.count(f"stop {prompt}") == 1
 
     def check_nothing_left(self) -> None:
-        """A thread may be on its way out."""
-        for thread in threading.enumerate():
-            if thread not in self._before and thread.name.startswith("sessionsched"):
-                thread.join(STUCK_S)
-                assert not thread.is_alive(), f"{thread} is left behind (S7)"
+        assert self._left() == [], "something is left behind (S7)"
+
+    def _left(self) -> list[threading.Thread]:
+        there = set(threading.enumerate()) - self._before
+        return [it for it in there if it.name.startswith("sessionsched")]
 
     def _leave(self) -> None:
-        self.check_nothing_left()  # also not of handlers and hooks that were written off
+        for thread in self._left():  # of handlers and hooks that were written off
+            thread.join(STUCK_S)
+        self.check_nothing_left()
 
 
 def _copy(source: Future[None], target: Future[None]) -> None:

@@ -52,8 +52,11 @@ class Timers:
         self._next_number = itertools.count().__next__
         #: Those in the heap that will be called.
         self._live = 0
-        #: There exactly while `_live` is more than zero (or was, a moment ago).
+        #: Looks after them: there exactly while `_live` is more than zero (or was, a moment ago).
         self._thread: threading.Thread | None = None
+        #: The last one that came: on its way out, or gone, when it is not `_thread` any longer.
+        #: Those before it are gone, for it has waited for that.
+        self._last: threading.Thread | None = None
 
     def call_at(self, when: float, call: Callable[[], object]) -> ThreadTimer:
         """Have something called at that time."""
@@ -63,7 +66,7 @@ class Timers:
             self._live += 1
             if self._thread is None:
                 with contextlib.suppress(RuntimeError):  # no thread can start: the next call tries
-                    self._thread = self._started()
+                    self._thread = self._last = self._started()
             elif self._heap[0][2] is timer:
                 self._changed.notify()
         return timer
@@ -88,17 +91,21 @@ class Timers:
                 timer.call = None
             self._heap.clear()
             self._live = 0
-            thread = self._thread
+            last = self._last
             self._changed.notify()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        if last is not None and last is not threading.current_thread():
+            last.join()
 
     def _started(self) -> threading.Thread:
-        thread = threading.Thread(target=self._run, name="sessionsched-timer", daemon=True)
+        thread = threading.Thread(
+            target=self._run, args=(self._last,), name="sessionsched-timer", daemon=True
+        )
         thread.start()
         return thread
 
-    def _run(self) -> None:
+    def _run(self, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()  # it has nothing left to do but to end
         while (call := self._next_due()) is not None:
             call()
 
