@@ -40,7 +40,7 @@ def timers() -> list[Any]:
 class Stubborn:
     """A handler that swallows so many cancels, and notes when they came."""
 
-    def __init__(self, swallows: int, error: Exception | None = None) -> None:
+    def __init__(self, swallows: int, error: BaseException | None = None) -> None:
         self.swallows = swallows
         self.error = error
         self.canceled_at: list[float] = []
@@ -162,9 +162,13 @@ async def test_a_handler_that_stops_in_time_is_not_abandoned(abandon_after: floa
 
 
 @pytest.mark.contract("T1", "X8")
-@pytest.mark.parametrize("error", [None, ValueError("too late")], ids=["returns", "raises"])
+@pytest.mark.parametrize(
+    "error",
+    [None, ValueError("too late"), asyncio.CancelledError()],
+    ids=["returns", "raises", "stops"],
+)
 async def test_what_an_abandoned_handler_comes_to_is_forgotten_without_a_word(
-    error: Exception | None,
+    error: BaseException | None,
 ) -> None:
     handler = Stubborn(swallows=2, error=error)
     async with Scheduler(handler, grace=9, abandon_after=1) as scheduler:
