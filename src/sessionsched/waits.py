@@ -34,7 +34,8 @@ class Waits:
         self._lock = threading.Lock()
         #: Which run each of them waits for just now.
         self._runs: dict[Hashable, Run[Any]] = {}
-        #: Who carries each active run, as far as slots are limited.
+        #: Who carries each active run, as far as slots are limited. Written without the lock, by
+        #: single dict operations, which don't tear: this is done for every run.
         self._carriers: dict[Run[Any], Hashable] = {}
 
     @contextlib.contextmanager
@@ -69,14 +70,16 @@ class Waits:
     def carries(self, run: Run[Any], carrier: Hashable) -> None:
         """Take note of who carries a run, until it is `over`."""
         if self.counts:
-            with self._lock:
-                self._carriers[run] = carrier
+            self._carriers[run] = carrier
 
     def over(self, run: Run[Any]) -> None:
         """Nobody carries it any longer."""
         if self.counts:
-            with self._lock:
-                self._carriers.pop(run, None)
+            self._carriers.pop(run, None)
+
+    def is_carrier(self, me: Hashable) -> bool:
+        """Whether it carries a run, as far as slots are limited: nobody else waits for itself."""
+        return me in self._carriers.copy().values()
 
     def _refuse_circle(self, me: Hashable, session_id: str, active: Run[Any] | None) -> None:
         for _ in range(len(self._runs) + 1):
@@ -89,7 +92,7 @@ class Waits:
             active = _before(self._runs.get(carrier))
 
     def _refuse_slots(self, me: Hashable, run: Run[Any]) -> None:
-        carriers = self._carriers
+        carriers = self._carriers.copy()
         if len(carriers) < (self._max_active or 1) or me not in carriers.values():
             return
         if all(

@@ -309,7 +309,7 @@ def test_what_has_ended_dies_by_reference_counting_alone(
 def at_rest(scheduler: ThreadScheduler[str, str]) -> None:
     """Wait until the thread of the handler has let go of its last run, and waits for the next."""
     pool = scheduler._driver.handlers
-    until(lambda: pool._pending == 0)
+    until(lambda: pool.pending == 0)
 
 
 def test_what_has_ended_on_threads_dies_by_reference_counting_alone() -> None:

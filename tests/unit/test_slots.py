@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -8,8 +12,12 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from thread_tools import Overtaken
 
 from sessionsched.slots import Slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SESSIONS = st.sampled_from(["a", "b", "c", "d", "e"])
 
@@ -136,3 +144,23 @@ def test_a_slot_that_was_offered_and_not_used_goes_to_the_one_behind() -> None:
     assert slots.next_session() is None
     slots.give()
     assert slots.next_session() == "b"
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [lambda slots: slots.next_session(), lambda slots: slots.leave("a")],
+    ids=["takes it", "leaves"],
+)
+def test_whoever_looks_for_the_next_session_may_be_overtaken(
+    meanwhile: Callable[[Slots[str]], object],
+) -> None:
+    slots = asked(1, "a")
+    slots.give()
+    lock: Any = slots._lock
+
+    def overtake() -> None:
+        slots._lock = lock
+        meanwhile(slots)
+
+    slots._lock = Overtaken(1, overtake)  # type: ignore[assignment]
+    assert slots.next_session() is None

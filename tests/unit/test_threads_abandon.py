@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from thread_tools import (
@@ -14,6 +16,7 @@ from thread_tools import (
     answer,
     come,
     ends,
+    none_left,
     ours,
     slow_to_begin,
     spawn,
@@ -89,7 +92,7 @@ def test_every_thread_can_be_abandoned_and_there_are_as_many_as_before() -> None
         names = "efgh"
         handles = [scheduler.submit(name, name) for name in names]
         agent.started("e", "f")
-        assert len(scheduler._driver.handlers._threads) == 2
+        assert len(scheduler._driver.handlers._members) == 2
         agent.finish(*names, *"abcd")
         assert ends(*handles) == [COMPLETED] * 4
 
@@ -127,6 +130,29 @@ def test_a_close_reports_who_is_still_going_and_does_not_wait_for_it() -> None:
     assert agent.threads["a"] in ours()
     agent.finish("a")
     all_gone()
+
+
+@pytest.mark.contract("S7")
+def test_a_close_waits_for_the_thread_of_an_abandoned_handler_that_is_over() -> None:
+    agent = Located()
+    scheduler = make(agent)
+    abandon(scheduler, agent)
+    leaving, go = threading.Event(), threading.Event()
+
+    def finish(*_: object) -> None:  # its end is of no interest any longer
+        leaving.set()
+        come(go)
+
+    scheduler._driver.finish = finish  # type: ignore[method-assign,assignment]
+    agent.finish("a")
+    come(leaving)
+    closing = spawn(scheduler.close)
+    come(scheduler._driver._closed)
+    with pytest.raises(FutureTimeout):
+        closing.result(0.01)
+    go.set()
+    assert closing.result(PATIENCE_S).still_going == ()
+    none_left()
 
 
 def test_a_close_is_done_as_soon_as_the_last_abandoned_handler_is_over() -> None:
@@ -214,18 +240,26 @@ def test_a_handler_that_is_over_just_when_it_is_found_stuck_is_not_abandoned(
         assert agent.threads["b"] is agent.threads["a"], "it was not written off"
 
 
-def test_a_handler_that_is_over_just_after_it_was_abandoned_keeps_its_thread() -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_a_handler_that_is_over_just_after_it_was_abandoned_keeps_its_thread(
+    *, first: bool
+) -> None:
     agent = Located()
     with ThreadScheduler(agent, threads=1, grace=0.02, abandon_after=0.02) as scheduler:
         handle = scheduler.submit("chat", "a")
         agent.started("a")
+        driver = scheduler._driver
+        keep = driver.keep
 
         def finish() -> None:
             agent.finish("a")
             until(lambda: not agent.runs["a"].going)
 
-        # The cancel, the last word of the timer thread, and then its look at who goes on.
-        scheduler._driver.guard = Overtaken(3, finish)  # type: ignore[assignment]
+        def overtaken(*args: Any) -> None:  # in the timer thread, before it looks who goes on
+            for call in (finish, partial(keep, *args)) if first else (partial(keep, *args), finish):
+                call()
+
+        driver.keep = overtaken  # type: ignore[method-assign,assignment]
         handle.cancel()
         assert ends(handle) == [CANCELED]
         assert handle.outcome().abandoned

@@ -84,12 +84,12 @@ def test_a_thread_whose_preparation_is_over_is_not_lost() -> None:
             agent.started("z")
             handle = scheduler.submit("chat", "a")
             driver = scheduler._driver
-            until(lambda: any(it.is_alive() for it in driver._prepares._threads))
+            until(lambda: any(it.thread.is_alive() for it in driver._prepares._members))
             driver.hub.lock.acquire()
             performing = spawn(scheduler.accept, "third", "x")  # and can't tell of it
             until(lambda: not driver.table.outbox.idle)
             go.set()
-            until(lambda: driver._prepares._pending == 0)
+            until(lambda: driver._prepares.pending == 0)
             driver.hub.lock.release()
             performing.result(PATIENCE_S).close()
             assert ends(handle) == [COMPLETED]

@@ -101,9 +101,9 @@ def test_whoever_performs_is_not_waited_for() -> None:
 
 
 def test_a_turn_that_comes_just_before_the_wait_for_it_is_not_taken_for_a_deadlock() -> None:
-    """Its own run is active then, and carried by its own thread."""
+    """Its own run is active then, and carried by its own thread, which carries another one too."""
     agent = Agent()
-    with ThreadScheduler(agent) as scheduler:
+    with ThreadScheduler(agent) as scheduler, scheduler.turn("other", "c"):
         scheduler.submit("chat", "a")
         agent.started("a")
         turn = scheduler.turn("chat", "b")
@@ -138,7 +138,7 @@ def test_a_hook_that_is_over_when_its_time_is_keeps_its_thread(
         scheduler._driver._kept = Slow()
         ticket.close()
         assert isinstance(ticket.handle.outcome(PATIENCE_S).error, TimeoutError)
-        assert len(scheduler._driver._aside._threads) == 1
+        assert len(scheduler._driver._aside._members) == 1
 
 
 def test_a_hook_that_has_reported_when_its_time_is_over_is_in_time() -> None:
@@ -157,7 +157,7 @@ def test_a_hook_that_has_reported_when_its_time_is_over_is_in_time() -> None:
         ticket.close()
         assert ticket.handle.outcome(PATIENCE_S).error is None
         until(lambda: scheduler._driver._timers_thread._thread is None)
-        assert len(scheduler._driver._aside._threads) == 1
+        assert len(scheduler._driver._aside._members) == 1
 
 
 def test_a_handler_that_is_over_while_it_is_given_up_does_not_cost_a_thread() -> None:
@@ -170,7 +170,7 @@ def test_a_handler_that_is_over_while_it_is_given_up_does_not_cost_a_thread() ->
 
         def finish() -> None:  # in the timer thread
             agent.finish("a")
-            until(lambda: pool._pending == 0)
+            until(lambda: pool.pending == 0)
 
         pool._lock = Overtaken(1, finish)  # type: ignore[assignment]
         handle.cancel()

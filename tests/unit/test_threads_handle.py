@@ -78,7 +78,7 @@ def test_any_number_of_threads_wait_for_the_same_end(
     handle = scheduler.submit("chat", "a")
     agent.started("a")
     waiting = [spawn(handle.result, PATIENCE_S) for _ in range(10)]
-    until(lambda: len(agent.runs["a"].waiters) == 10)
+    until(lambda: len(agent.runs["a"].waiters or ()) == 10)
     agent.finish("a")
     assert [it.result(PATIENCE_S) for it in waiting] == ["a done"] * 10
     assert agent.runs["a"].waiters == []

@@ -306,7 +306,7 @@ def test_a_preparation_that_is_no_longer_wanted_has_no_timer() -> None:
         until(lambda: handles[0].run.state == "active")
         handles[0].cancel()
         assert ends(handles[0]) == [CANCELED]
-        until(lambda: scheduler._driver._prepares._pending == 0)
+        until(lambda: scheduler._driver._prepares.pending == 0)
         assert scheduler._driver._timers_thread._live == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,7 @@ def test_a_free_thread_is_used_before_another_one_comes(calls: Calls) -> None:
         calls.give(name)
         calls.finish(name)
         calls.begin(name)
-        until(lambda: calls.pool._pending == 0)
+        until(lambda: calls.pool.pending == 0)
     assert len({thread for _, thread in calls.begun}) == 1
 
 
@@ -164,7 +165,7 @@ def test_a_thread_that_is_free_again_is_not_written_off(calls: Calls) -> None:
     calls.give("a")
     calls.finish("a")
     calls.begin("a")
-    until(lambda: calls.pool._pending == 0)
+    until(lambda: calls.pool.pending == 0)
     calls.write_off("a")
     calls.give("b")
     calls.begin("b")
@@ -205,7 +206,7 @@ def test_a_call_that_begins_while_another_is_written_off_does_not_disturb_that()
         come(call.begun)
     calls.give("free")
     calls.finish("free")
-    until(lambda: pool._pending == 2)
+    until(lambda: pool.pending == 2)
     try:
         answer(pool.write_off, written_off)
         come(begun)
@@ -225,12 +226,38 @@ def test_closing_calls_what_was_given_and_waits_for_every_thread(calls: Calls) -
     assert there() == []
 
 
-def test_closing_does_not_wait_for_a_thread_that_was_written_off(calls: Calls) -> None:
+def test_closing_does_not_wait_for_a_thread_that_was_written_off_and_goes_on(calls: Calls) -> None:
     calls.give("a")
     calls.begin("a")
     calls.write_off("a")
-    answer(calls.pool.close)
+    answer(calls.pool.close, [calls._given["a"]])
     assert there() == [calls.thread("a")]
+
+
+@pytest.mark.contract("S7")
+def test_closing_waits_for_a_thread_that_was_written_off_and_is_on_its_way_out(
+    calls: Calls,
+) -> None:
+    calls.give("a", "b")
+    calls.begin("a", "b")
+    calls.write_off("a")
+    calls.write_off("b")
+    closing = spawn(calls.pool.close, [calls._given["b"]])
+    with pytest.raises(FutureTimeout):
+        closing.result(0.01)
+    calls.finish("a")
+    closing.result(60)
+    assert there() == [calls.thread("b")]
+
+
+def test_threads_that_were_written_off_and_are_gone_are_not_remembered(calls: Calls) -> None:
+    for name in "abc":
+        calls.give(name)
+        calls.begin(name)
+        calls.write_off(name)
+        calls.finish(name)
+        calls.thread(name).join(60)
+    assert [call for _, call in calls.pool._lost] == [calls._given["c"]]
 
 
 def test_closing_waits_for_a_thread_that_is_just_coming(

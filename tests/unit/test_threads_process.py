@@ -206,17 +206,13 @@ def drains_at_its_exit() -> None:
 # --- programs that are interrupted ---
 
 
-def waits(scheduler: ThreadScheduler[str, str]) -> bool:
-    return threading.main_thread().ident in scheduler._driver.waits._runs
-
-
 def interrupted_in_outcome() -> None:
     agent = Agent()
     try:
         with ThreadScheduler(agent) as scheduler:
             handle = scheduler.submit("chat", "a")
             agent.started("a")
-            with interrupted_when(lambda: waits(scheduler)):
+            with interrupted_when(lambda: agent.runs["a"].waiters):
                 handle.outcome()
     except KeyboardInterrupt:
         say(f"interrupted, {handle.outcome(0).status}, {ours()}")
@@ -229,7 +225,7 @@ def interrupted_in_a_waiting_turn() -> None:
             scheduler.submit("chat", "a")
             agent.started("a")
             turn = scheduler.turn("chat", "b", run_id="mine")
-            with interrupted_when(lambda: waits(scheduler)), turn:
+            with interrupted_when(lambda: turn._run.moment), turn:
                 say("never")
     except KeyboardInterrupt:
         outcome = turn._run.outcome

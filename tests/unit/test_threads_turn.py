@@ -342,10 +342,8 @@ def test_a_host_that_is_interrupted_while_it_waits_leaves_the_line(
 ) -> None:
     scheduler.submit("chat", "a")
     agent.started("a")
-    me = threading.main_thread().ident
     turn = scheduler.turn("chat", "b")
-    waits: Any = scheduler._driver.waits
-    with pytest.raises(KeyboardInterrupt), interrupted_when(lambda: me in waits._runs):
+    with pytest.raises(KeyboardInterrupt), interrupted_when(lambda: turn._run.moment):
         turn.__enter__()
     assert outcome_of(turn).cause == "withdrawn"
     assert dropped == ["b"]

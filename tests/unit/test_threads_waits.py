@@ -11,6 +11,7 @@ import pytest
 from thread_tools import PATIENCE_S, come, ends, spawn, until
 
 from sessionsched import Limits, Run, RunCanceled, RunState, ThreadScheduler, WouldDeadlock
+from sessionsched.driver import TELL
 from sessionsched.waits import Waits
 
 if TYPE_CHECKING:
@@ -195,8 +196,8 @@ def test_a_turn_inside_of_a_handler_that_holds_the_last_slot_is_refused() -> Non
 
 
 def test_a_turn_whose_moment_has_come_is_not_taken_for_a_wait() -> None:
-    """Its thread is on its way in, and will go on."""
-    crowd = Crowd(2)
+    """Its thread, which carries another run too, is on its way in, and will go on."""
+    crowd = Crowd(3)
     crowd.does["a"] = crowd.waits_for("c")
     entering, go = threading.Event(), threading.Event()
 
@@ -211,7 +212,12 @@ def test_a_turn_whose_moment_has_come_is_not_taken_for_a_wait() -> None:
         come(crowd.inside["a"])
         before, turn = scheduler.accept("t", "before"), scheduler.turn("t", "t")
         turn._run.moment = Slow()
-        host = spawn(lambda: turn.__enter__() and turn.__exit__(None, None, None))  # type: ignore[func-returns-value, truthy-bool]
+
+        def take_both() -> None:
+            with scheduler.turn("outer", "outer"), turn:
+                pass
+
+        host = spawn(take_both)
         until(lambda: turn._run.moment)
         spawn(before.close)
         come(entering)
@@ -221,6 +227,44 @@ def test_a_turn_whose_moment_has_come_is_not_taken_for_a_wait() -> None:
         go.set()
         host.result(PATIENCE_S)
         assert ends(other) == [COMPLETED]
+    assert crowd.refused == {}
+
+
+def test_a_run_that_is_over_and_not_announced_yet_is_not_taken_for_one_that_waits() -> None:
+    """Its thread may have gone on to another run by then, and wait in that."""
+    crowd = Crowd(2)
+    crowd.does["next"] = crowd.waits_for("last")
+    over, announced, free = (threading.Event() for _ in range(3))
+    crowd.does["first"] = lambda _: None
+    crowd.does["second"] = lambda _: come(over)
+    with crowd.scheduler as scheduler:
+        driver = scheduler._driver
+        for prompt in ("first", "second", "next", "last"):
+            crowd.submit(f"session of {prompt}", prompt)
+        finish = driver.finish
+
+        def slow(run: Run[str], *args: Any) -> None:
+            finish(run, *args)
+            if run.prompt == "first":  # its thread starts "next", but does not come to take it
+                performing.append(spawn(perform_for_long))
+                until(lambda: not driver.orders)
+                over.set()
+                come(free)
+
+        def perform_for_long() -> None:
+            driver.table.outbox.append((TELL, None, 0.0))
+            driver.perform_all()
+
+        performing: list[futures.Future[None]] = []
+        driver._do[TELL] = lambda *_: come(announced)
+        driver.finish = slow  # type: ignore[method-assign,assignment]
+        crowd.go.set()
+        come(crowd.inside["next"])  # in the thread of "second", whose end is not announced
+        until(lambda: driver.waits._runs or crowd.refused)
+        announced.set()
+        free.set()
+        assert ends(crowd.handles["next"], crowd.handles["last"]) == [COMPLETED] * 2
+        assert performing[0].result(PATIENCE_S) is None
     assert crowd.refused == {}
 
 

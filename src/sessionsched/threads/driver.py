@@ -49,7 +49,7 @@ class ThreadDriver(Driver[PromptT]):
         #: Guards small things of runs, and the beginning of the close. A leaf.
         self.guard = threading.Lock()
         #: Hooks that are under way, and runs whose handlers were abandoned; and whose they are.
-        self._kept: dict[object, Run[PromptT]] = {}
+        self._kept: dict[ThreadHook | ThreadRun[PromptT], Run[PromptT]] = {}
         #: A prompt was handed over: there may be threads.
         self._used = False
         self._closed = threading.Event()
@@ -60,8 +60,13 @@ class ThreadDriver(Driver[PromptT]):
         return self._used
 
     def accept(self, run: Run[PromptT], *, ready: bool) -> Run[PromptT]:
+        if self.shut is not None:
+            raise SchedulerClosed(self.shut, run.session_id, run.run_id or None)
         self._used = True
-        return super().accept(run, ready=ready)
+        known = self.table.accept(run, time.monotonic(), ready)
+        if self.orders or self.closing is not None:
+            self.perform_all()
+        return known
 
     def now(self) -> float:
         return time.monotonic()
@@ -103,11 +108,11 @@ class ThreadDriver(Driver[PromptT]):
         # threading.Thread takes locks, and the collector may have come in under one of them.
         _thread.start_new_thread(self.withdraw, (run,))
 
-    def keep(self, what: object, run: Run[PromptT]) -> None:
+    def keep(self, what: ThreadHook | ThreadRun[PromptT], run: Run[PromptT]) -> None:
         """Something of this run goes on: a hook, or its own handler."""
         self._kept[what] = run
 
-    def let_go(self, what: object) -> None:
+    def let_go(self, what: ThreadHook | ThreadRun[PromptT]) -> None:
         """It is over."""
         if self._kept.pop(what, None) is not None and self.closing is not None:
             self.closing.check()
@@ -127,6 +132,11 @@ class ThreadDriver(Driver[PromptT]):
             TimeoutError: it was not, in that time.
             WouldDeadlock: it can't end before the run that waits for it.
         """
+        if self.shut is not None:
+            raise SchedulerClosed(self.shut, run.session_id, run.run_id)
+        if run.waiters is None:
+            with self.guard:
+                run.waiters = run.waiters or []
         self.wait(run, run.waiters, lambda: run.announced, timeout)
         if not run.announced:
             msg = f"run {run.run_id!r} has not ended in {timeout} s"
@@ -144,16 +154,19 @@ class ThreadDriver(Driver[PromptT]):
         Raises:
             WouldDeadlock: it can't come before the run that waits for it is over.
         """
-        if self.shut is not None:
-            raise SchedulerClosed(self.shut, run.session_id, run.run_id)
         waiter = threading.Lock()
         waiter.acquire()
         waiters.append(waiter)
         if has_come():  # looked at after that: it may have come before
             return
+        timeout = -1 if timeout is None else max(0.0, at_most(timeout))
+        me = threading.get_ident()
         try:
-            with self.waits.wait(threading.get_ident(), run):
-                waiter.acquire(timeout=-1 if timeout is None else max(0.0, at_most(timeout)))
+            if self.waits.is_carrier(me):
+                with self.waits.wait(me, run):
+                    waiter.acquire(timeout=timeout)
+            else:
+                waiter.acquire(timeout=timeout)
         except WouldDeadlock:
             if not has_come():  # else it came just now, and is no longer waited for
                 raise
@@ -175,9 +188,10 @@ class ThreadDriver(Driver[PromptT]):
         for hook in list(self._kept):  # what has not come to an end by now is not waited for
             if isinstance(hook, ThreadHook):
                 hook.cancel()
+        going = [kept.work for kept in list(self._kept)]
         pools = self.handlers, self._prepares, self._aside, self._callbacks, self._relief
         for pool in pools:
-            pool.close()
+            pool.close(going)
         self._timers_thread.close()
         return self._report  # type: ignore[return-value]  # it is there
 
@@ -217,9 +231,9 @@ class ThreadHook(Hook):
         self.over: threading.Event = threading.Event()
         driver.keep(self, run)
         try:
-            pool.call(self._work)
+            pool.call(self.work)
         except RuntimeError:  # no thread can be started, as when the interpreter ends
-            self._work()  # better here than never
+            self.work()  # better here than never
 
     def cancel(self) -> None:
         self._unwanted = True
@@ -229,9 +243,10 @@ class ThreadHook(Hook):
         if not self._begun:
             self.over.set()  # and it will not be called
         elif not self.over.is_set():
-            self._pool.write_off(self._work)
+            self._pool.write_off(self.work)
 
-    def _work(self) -> None:
+    def work(self) -> None:
+        """Call the hook, in a thread of its pool."""
         self._begun = True
         if self._after is not None:
             self._after.wait(at_most(self._limit_s))

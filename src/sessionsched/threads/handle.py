@@ -27,10 +27,10 @@ class ThreadHandle(BaseHandle[PromptT], Generic[PromptT, ResultT]):
             TimeoutError: it has not ended in that many seconds; it goes on.
             WouldDeadlock: called by a run that must be over before this one can end.
         """
-        run = cast("ThreadRun[PromptT]", self.run)
+        run: ThreadRun[PromptT] = self.run  # type: ignore[assignment]  # such are our runs
         if not run.announced:
             cast("ThreadDriver[PromptT]", self._driver).ended(run, timeout)
-        return cast("Outcome[ResultT]", run.outcome)
+        return run.outcome  # type: ignore[return-value]  # it has ended
 
     def result(self, timeout: float | None = None) -> ResultT:
         """Wait for the run's end, and give what the handler returned.

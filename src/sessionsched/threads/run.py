@@ -10,7 +10,7 @@ import contextlib
 import logging
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from attrs import define, field
 
@@ -28,6 +28,8 @@ __all__ = ["ThreadRun", "release_all"]
 
 _log = logging.getLogger(__name__)
 
+_RETURNED: Final = How.RETURNED  # on Python 3.11 a look into the class costs more than a call
+
 
 @define(eq=False, weakref_slot=False, repr=False)
 class ThreadRun(DrivenRun[PromptT]):
@@ -37,12 +39,14 @@ class ThreadRun(DrivenRun[PromptT]):
     going: bool = field(default=False, init=False)
     #: Its end has been announced.
     announced: bool = field(default=False, init=False)
-    #: Locked locks of whoever waits for its end; emptied by the announcement.
-    waiters: list[threading.Lock] = field(factory=list, init=False)
+    #: Locked locks of whoever waits for its end; emptied by the announcement. None: nobody does.
+    waiters: list[threading.Lock] | None = field(default=None, init=False)
     #: Set with the cancel; made by the first who waits for that.
     _stopped: threading.Event | None = field(default=None, init=False)
-    #: What to call when it is canceled; None once that has happened.
-    _callbacks: list[Callable[[], object]] | None = field(factory=list, init=False)
+    #: What to call when it is canceled, if anything; None again once that has happened.
+    _callbacks: list[Callable[[], object]] | None = field(default=None, init=False)
+    #: That has happened.
+    _noticed: bool = field(default=False, init=False)
 
     # --- for the handler ---
 
@@ -72,7 +76,8 @@ class ThreadRun(DrivenRun[PromptT]):
         """
         self._refuse_if_forked()
         with self._thread_driver.guard:
-            if self._callbacks is not None:
+            if not self._noticed:
+                self._callbacks = self._callbacks or []
                 self._callbacks.append(callback)
                 return partial(self._forget, callback)
         callback()
@@ -96,31 +101,31 @@ class ThreadRun(DrivenRun[PromptT]):
     def begin(self, driver: ThreadDriver[PromptT]) -> None:
         self.going = True
         try:
-            driver.handlers.call(self._work)
+            driver.handlers.call(self.work)
         except RuntimeError as error:  # there is no thread, and none can be started
             self.going = False
             driver.skipped(self, error)
 
-    def _work(self) -> None:
-        self.carrier = threading.get_ident()
-        self.driver.waits.carries(self, self.carrier)
-        if self.canceled:
+    def work(self) -> None:
+        """Call the handler, in a thread of the pool, and report its end."""
+        driver = self._thread_driver
+        if self.cause is not None:
             self.going = False
-            self.driver.skipped(self)
+            driver.skipped(self)
             return
+        self.carrier = me = threading.get_ident()
+        driver.waits.carries(self, me)
         self.begun = True
-        how, result, error = self._call_handler()
-        with self._thread_driver.guard:
-            self.going = False
-        self._thread_driver.let_go(self)  # in case that it was abandoned, and has ended
-        self.driver.finish(self, how, result, error)
-
-    def _call_handler(self) -> tuple[How, object, BaseException | None]:
+        how, result, error = _RETURNED, None, None
         try:
-            call = self.own_context.run
-            return How.RETURNED, call(self.driver.options.handler, self), None
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the run's outcome
-            return How.RAISED, None, self.worth_keeping(error)
+            result = self.own_context.run(driver.options.handler, self)
+        except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the run's outcome
+            how, error = How.RAISED, self.worth_keeping(raised)
+        driver.waits.over(self)  # before another run can be active in its place
+        self.going = False
+        if self.cause is not None:
+            driver.let_go(self)  # in case that it was abandoned, and has ended
+        driver.finish(self, how, result, error)
 
     def worth_keeping(self, error: BaseException | None) -> BaseException | None:
         """Our own, from `raise_if_canceled`, says nothing that the outcome doesn't say."""
@@ -135,7 +140,7 @@ class ThreadRun(DrivenRun[PromptT]):
         for follow_up in self.folded:
             cast("ThreadRun[PromptT]", follow_up).notice_cancel()
         with self._thread_driver.guard:
-            callbacks, self._callbacks = self._callbacks, None
+            callbacks, self._callbacks, self._noticed = self._callbacks, None, True
         if self._stopped is not None:
             self._stopped.set()
         if callbacks:
@@ -144,19 +149,22 @@ class ThreadRun(DrivenRun[PromptT]):
 
     def abandon(self, carrier: int) -> None:
         del carrier  # the pool knows who is in this call
-        with self._thread_driver.guard:
-            if not self.going:
-                return  # it came to its end just now
-            self._thread_driver.keep(self, self)
-        self._thread_driver.handlers.write_off(self._work)
+        driver = self._thread_driver
+        driver.keep(self, self)
+        if self.going:  # looked at after that: who comes to its end lets go after that
+            driver.handlers.write_off(self.work)
+        else:
+            driver.let_go(self)  # it came to its end just now
 
     def release(self, driver: ThreadDriver[PromptT]) -> None:
         if self.cause is not None:
             self.notice_cancel()  # it may have left by itself, before anybody told it
-        driver.waits.over(self)
+        if self.rare.abandoned:
+            driver.waits.over(self)
         self.carrier = self.context = None
         self.announced = True
-        release_all(self.waiters)
+        if self.waiters is not None:  # looked at after that: who waits looks in the other order
+            release_all(self.waiters)
 
 
 def release_all(waiters: list[threading.Lock]) -> None:

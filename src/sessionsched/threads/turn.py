@@ -40,6 +40,7 @@ class ThreadTurnRun(ThreadRun[PromptT]):
 
     def release(self, driver: ThreadDriver[PromptT]) -> None:
         super().release(driver)
+        driver.waits.over(self)  # also when its host gave up before it was told to begin
         self._wake()
 
     def _wake(self) -> None:
@@ -94,6 +95,7 @@ class ThreadTurn(Generic[PromptT]):
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
+        self._driver.waits.over(self._run)
         self._run.going = False
         how = How.RETURNED if error is None else How.RAISED
         self._driver.finish(self._run, how, error=self._run.worth_keeping(error))
