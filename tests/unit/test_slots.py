@@ -164,3 +164,16 @@ def test_whoever_looks_for_the_next_session_may_be_overtaken(
 
     slots._lock = Overtaken(1, overtake)  # type: ignore[assignment]
     assert slots.next_session() is None
+
+
+def test_who_leaves_may_be_overtaken_by_a_slot() -> None:
+    slots = asked(1, "a")
+    slots.give()
+    lock: Any = slots._lock
+
+    def overtake() -> None:
+        slots._lock = lock
+        assert slots.next_session() == "a"
+
+    slots._lock = Overtaken(1, overtake)  # type: ignore[assignment]
+    slots.leave("a")

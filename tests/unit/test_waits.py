@@ -59,3 +59,11 @@ def test_a_run_that_waits_for_its_own_turn_when_that_has_come_holds_no_slot_in_v
 
 def test_a_run_that_nobody_has_carried_may_be_over() -> None:
     Waits(max_active=1).over(Run("a", "mine"))
+
+
+def test_who_carries_a_run_is_known_until_that_is_over() -> None:
+    waits, mine = Waits(max_active=1), Run("a", "mine")
+    waits.carries(mine, "me")
+    assert (waits.is_carrier("me"), waits.is_carrier("you")) == (True, False)
+    waits.over(mine)
+    assert not waits.is_carrier("me")
