@@ -219,8 +219,10 @@ class World(ABC):
         return handle
 
     def ends(self, *handles: BaseHandle[str]) -> list[tuple[str, str | None]]:
-        """How these runs end: status and cause of each."""
+        """How these runs end: status and cause of each; by then all of their events were read."""
         outcomes = [self.outcome(handle) for handle in handles]
+        runs = {handle.run for handle in handles}
+        self.wait_until(lambda: runs <= {it.run for it in self.events.of(RunEnded)}, f"{runs}")
         return [(it.status.value, it.cause and it.cause.value) for it in outcomes]
 
     def aside(self, call: Callable[..., Any], *args: Any) -> Future[Any]:
