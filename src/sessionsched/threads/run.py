@@ -96,7 +96,7 @@ class ThreadRun(DrivenRun[PromptT]):
 
     @property
     def _thread_driver(self) -> ThreadDriver[PromptT]:
-        return cast("ThreadDriver[PromptT]", self.driver)
+        return self.session.driver  # type: ignore[union-attr,no-any-return]  # it was accepted
 
     def begin(self, driver: ThreadDriver[PromptT]) -> None:
         self.going = True
