@@ -12,7 +12,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from attrs import define, field
+from attrs import define
 
 from sessionsched.driven import DrivenRun
 from sessionsched.errors import RunCanceled, SchedulerClosed
@@ -36,17 +36,17 @@ class ThreadRun(DrivenRun[PromptT]):
     """A run that a thread carries. `carrier` is the thread's id."""
 
     #: From its start until its handler is over.
-    going: bool = field(default=False, init=False)
+    going: bool = False
     #: Its end has been announced.
-    announced: bool = field(default=False, init=False)
+    announced: bool = False
     #: Locked locks of whoever waits for its end; emptied by the announcement. None: nobody does.
-    waiters: list[threading.Lock] | None = field(default=None, init=False)
+    waiters: list[threading.Lock] | None = None
     #: Set with the cancel; made by the first who waits for that.
-    _stopped: threading.Event | None = field(default=None, init=False)
+    _stopped: threading.Event | None = None
     #: What to call when it is canceled, if anything; None again once that has happened.
-    _callbacks: list[Callable[[], object]] | None = field(default=None, init=False)
+    _callbacks: list[Callable[[], object]] | None = None
     #: That has happened.
-    _noticed: bool = field(default=False, init=False)
+    _noticed: bool = False
 
     # --- for the handler ---
 
