@@ -57,7 +57,7 @@ async def look(request: Request) -> JSONResponse:
     handle = scheduler.find(request.path_params["run_id"])
     if handle is None:
         return JSONResponse({"error": "no such run, or it ended long ago"}, 404)
-    outcome = handle.run.outcome
+    outcome = handle.run.ended
     if outcome is None:
         return JSONResponse({"state": handle.state, "why": str(scheduler.explain(handle.run_id))})
     return JSONResponse({"state": outcome.status, "cause": outcome.cause, "result": outcome.result})

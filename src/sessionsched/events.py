@@ -97,7 +97,7 @@ class RunEnded(RunEvent[PromptT]):
     @property
     def outcome(self) -> Outcome[Any]:
         """How it ended."""
-        return cast("Outcome[Any]", self.run.outcome)
+        return cast("Outcome[Any]", self.run.ended)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RunEnded):

@@ -150,7 +150,7 @@ def value_of(run: DrivenRun[Any]) -> Any:
         RunCanceled, RunSuspended: it has no value to give.
         Exception: what the handler, or the preparation, raised.
     """
-    outcome = cast("Outcome[Any]", run.outcome)
+    outcome = cast("Outcome[Any]", run.ended)
     if outcome.status is Status.COMPLETED:
         return outcome.result
     # Not so for a CancelledError or a KeyboardInterrupt: it would strike whoever waits.
@@ -164,7 +164,7 @@ def value_of(run: DrivenRun[Any]) -> Any:
 
 def not_completed(run: Run[Any]) -> RunNotCompleted:
     """Make the error that says how an ended run came to have no value."""
-    outcome = cast("Outcome[Any]", run.outcome)
+    outcome = cast("Outcome[Any]", run.ended)
     reason = outcome.cause or repr(outcome.error)
     msg = f"run {run.run_id!r} of session {run.session_id!r} was {outcome.status}: {reason}"
     kind = _KINDS.get(outcome.status, RunNotCompleted)

@@ -266,14 +266,14 @@ class Run(Generic[PromptT]):
 
     #: Not there until accepted; never changed.
     accepted_at: float = field(init=False)
-    #: What `outcome` is made of. Not there until `state` is ENDED; never changed.
+    #: What `ended` is made of. Not there until `state` is ENDED; never changed.
     verdict: tuple[Status, Cause | None] = field(init=False)
     result: Any = field(init=False)
     error: BaseException | None = field(init=False)
     ended_at: float = field(init=False)
 
     @property
-    def outcome(self) -> Outcome[Any] | None:
+    def ended(self) -> Outcome[Any] | None:
         """How it ended; None until it has. Made anew for whoever asks, and always equal."""
         if self.state is not _ENDED:
             return None

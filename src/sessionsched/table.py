@@ -14,7 +14,7 @@ The driver's duties, in this order:
 3. INTERRUPT: tell the handler to stop, and go on telling it. Don't call `finish` before it is over,
    or else with How.ABANDONED.
 4. DROP: record it, out of reach of any cancel; then call `settle`, also when that failed.
-5. END: `run.outcome` is there; tell whoever waits. Announce this, and the rest, to observers.
+5. END: `run.ended` is there; tell whoever waits. Announce this, and the rest, to observers.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class World:
     def perform(self, effect: Effect, run: AnyRun, _at: float) -> None:
         assert not self.performing, "two perform at once"
         self.performing = True
-        self.history.told.append(Told(effect, run, self.tick(), run.outcome))
+        self.history.told.append(Told(effect, run, self.tick(), run.ended))
         if effect in (Effect.START, Effect.DROP):
             self.orders.append((effect, run))
         self.performing = False
@@ -115,7 +115,7 @@ class World:
             effect, run = self.orders.pop(0)
             if effect is Effect.DROP:
                 self.ask("settle", run)
-            elif run.outcome is None:
+            elif run.ended is None:
                 self.ask("finish", run, How.RETURNED, result=self.tick())
 
     def judge(self) -> None:

@@ -76,7 +76,7 @@ def a_callback_and_the_cancel(world: World) -> list[Body]:
 
     def look() -> None:
         assert called == [True] * len(world.handled), f"called {called}"
-        assert submitted.run.outcome.status is Status.CANCELED
+        assert submitted.run.ended.status is Status.CANCELED
 
     world.look = look
     return [lambda: (begun.wait(), world.scheduler.cancel("s"))]
@@ -134,7 +134,7 @@ def a_cancel_and_a_thread_that_comes_late(world: World) -> list[Body]:
         late.pop()()
 
     def look() -> None:
-        outcome = handle.run.outcome
+        outcome = handle.run.ended
         assert (outcome.started, outcome.abandoned) == (False, False), f"{outcome}"
 
     world.look = look
@@ -311,7 +311,7 @@ def an_expiry_and_the_start(world: World) -> list[Body]:
     second = world.submit(wait_at_most=1.0)
 
     def look() -> None:
-        assert second.run.outcome.cause in (None, Cause.EXPIRED)
+        assert second.run.ended.cause in (None, Cause.EXPIRED)
 
     world.look = look
     return [lambda: (world.outcome(second), world.baton.sleep(3.0))]

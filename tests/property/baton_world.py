@@ -71,7 +71,7 @@ class World:
         for handle in self.handles:
             run: Any = handle.run
             assert run.state is RunState.ENDED, f"{run} has not ended"
-            assert run.outcome.status is not Status.FAILED, f"{run}: {run.outcome.error!r}"
+            assert run.ended.status is not Status.FAILED, f"{run}: {run.ended.error!r}"
             assert run.announced, f"the end of {run} was not announced"
             by = (self.handled.count(run), self.dropped.count(run))
             assert by in ((1, 0), (0, 1)), f"{run} was seen by (handler, on_dropped): {by}"

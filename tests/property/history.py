@@ -210,7 +210,7 @@ def what_was_refused_left_no_trace(history: History) -> None:
     told = {told.run for told in history.told}
     for call in history.named("accept"):
         if isinstance(call.answer, Refused) and (run := call.run) is not None:
-            trace = (run.seq, run.state, run.outcome, run in told)
+            trace = (run.seq, run.state, run.ended, run in told)
             assert trace == (0, RunState.NEW, None, False), f"{run} was refused: {trace}"
 
 
@@ -257,7 +257,7 @@ def every_run_ends_once(history: History) -> None:
     assert reports == ended, f"no report: {ended - reports}; too many: {reports - ended}"
     over = history.ended_by()
     for run, it in history.ends():
-        assert it == run.outcome, f"{run} has got another outcome"
+        assert it == run.ended, f"{run} has got another outcome"
         assert it.result == over[run].how.get("result"), f"{run}: {it} by {over[run]}"
 
 
@@ -289,7 +289,7 @@ def a_cancel_covers_what_came_before(history: History) -> None:
         if (call.cause, call.scope, call.how.get("up_to")) == (Cause.INTERRUPT, Scope.ALL, None):
             for accepted, ended, run in runs[str(call.about)]:
                 if accepted < call.began and call.ended < ended:
-                    assert run.outcome.status is Status.CANCELED, f"{run} was in flight: {call}"
+                    assert run.ended.status is Status.CANCELED, f"{run} was in flight: {call}"
 
 
 def a_cancel_never_covers_what_came_after(history: History) -> None:

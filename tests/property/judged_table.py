@@ -153,7 +153,7 @@ class JudgedTable(Table[Prompt]):
         result: object = None,
         error: BaseException | None = None,
     ) -> bool:
-        abandoned = run.outcome is not None and run.outcome.abandoned
+        abandoned = run.ended is not None and run.ended.abandoned
         answer = super().finish(run, how, now, result=result, error=error)
         self.agree(f"report {how} of {run}", answer or abandoned, theirs=True)
         if answer:
@@ -176,8 +176,8 @@ class JudgedTable(Table[Prompt]):
     def performing(self, effect: Effect, run: AnyRun) -> None:
         """See whether this is what the model would have performed now."""
         ours: tuple[object, ...] = (effect, run.seq)
-        if run.outcome is not None and effect is Effect.END:
-            ours += (run.outcome.status, run.outcome.cause)
+        if run.ended is not None and effect is Effect.END:
+            ours += (run.ended.status, run.ended.cause)
         theirs = self.naive.out[self.performed : self.performed + 1]
         self.agree(f"effect {self.performed}", [ours], theirs)
         self.performed += 1

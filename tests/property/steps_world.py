@@ -289,7 +289,7 @@ class World:
 
     def _judge_follow_ups(self) -> None:
         """Whoever was taken is in one step, after the results of the step before."""
-        outcomes = [(it.run.prompt, it.run.outcome) for it in self.follow_ups]
+        outcomes = [(it.run.prompt, it.run.ended) for it in self.follow_ups]
         taken = [prompt for prompt, it in outcomes if it is not None and it.folded_into == TURN]
         assert [it.content for step in self.stored[TURN] for it in step.asked] == taken
 

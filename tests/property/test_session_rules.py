@@ -310,9 +310,9 @@ class SessionRules(RuleBasedStateMachine):
             self.effects.append((effect, run.seq))
             return
         assert run.seq not in self.ended, f"{run.seq} ends twice"
-        assert run.outcome is not None
-        self.ended[run.seq] = run.outcome.status
-        self.effects.append((effect, run.seq, run.outcome.status, run.outcome.cause))
+        assert run.ended is not None
+        self.ended[run.seq] = run.ended.status
+        self.effects.append((effect, run.seq, run.ended.status, run.ended.cause))
 
     def run(self, pick: int, wanted: Callable[[Run[str]], bool] | None = None) -> Run[str]:
         """Any run; with `wanted`, mostly one of those."""

@@ -243,7 +243,7 @@ def every_prompt_was_seen_once_and_ended(stress: Stress) -> None:
         assert ends[life.handle.run] == 1, f"{ends[life.handle.run]} ends of {life}"
         if outcome.status is Status.FAILED:
             assert life.taken or isinstance(outcome.error, OSError), f"{outcome}"
-        assert life.handle.run.outcome == outcome
+        assert life.handle.run.ended == outcome
 
 
 def sessions_keep_their_order(stress: Stress) -> None:
@@ -267,7 +267,7 @@ def cancels_cover_what_they_say(stress: Stress) -> None:
     for began, ended, receipt, whole in stress.cancels:
         for run in receipt.covered:
             assert lives[run].asked < ended, f"{run} was covered before it was there"
-            assert run.outcome.status is Status.CANCELED, f"{run}: {run.outcome}"
+            assert run.ended.status is Status.CANCELED, f"{run}: {run.ended}"
         for life in lives.values() if whole else ():
             over = max((at for _, at in (*life.handled, *life.dropped)), default=0)
             there = life.accepted < began and ended < over

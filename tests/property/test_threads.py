@@ -104,7 +104,7 @@ class Hammer:
     def perform(self, effect: Effect, run: AnyRun, _at: float) -> None:
         alone = self.performing.acquire(blocking=False)
         self.overlaps += not alone
-        self.history.told.append(Told(effect, run, self.tick(), run.outcome))
+        self.history.told.append(Told(effect, run, self.tick(), run.ended))
         slow = effect is Effect.ACCEPTED and run.prompt == "slow"
         if slow or effect in (Effect.START, Effect.INTERRUPT, Effect.DROP):
             with self.counting:
@@ -338,7 +338,7 @@ def tell(runs: list[AnyRun], script: str, *calls: Call, max_active: int | None =
             history.calls.append(Call("finish", run, True, tick, tick))
             run.accepted_at, run.started_at = 0.0, None if f"d{run.seq}" in script else 0.0
             run.conclude(ENDS[word[2:]], None, None, 0.0)
-        history.told.append(Told(effect, run, tick, run.outcome))
+        history.told.append(Told(effect, run, tick, run.ended))
     return history
 
 

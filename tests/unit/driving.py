@@ -58,7 +58,7 @@ class Driver:
     def facts(self) -> tuple[object, ...]:
         """Everything that a call which changes nothing leaves as it was."""
         runs = [
-            (name, run.seq, run.state, run.cause, run.prompt, run.outcome, run.folded)
+            (name, run.seq, run.state, run.cause, run.prompt, run.ended, run.folded)
             for name, run in self.table.ids.in_flight.items()
         ]
         return self.table.snapshot(), runs, len(self.table.outbox), list(self.performed)
@@ -153,7 +153,7 @@ class Driver:
             for run in (view.active, *view.ending)
             if run is not None and (self.finish(run) or self.settle(run))
         ]:
-            assert all(run.outcome for run in ended)
+            assert all(run.ended for run in ended)
 
     def close(self) -> None:
         self.table.close(self.tick())
@@ -185,8 +185,8 @@ def states(*runs: Run[Any]) -> list[str]:
 
 def outcome(run: Run[Any]) -> Outcome[Any]:
     """The outcome of a run that has ended."""
-    assert run.outcome is not None
-    return run.outcome
+    assert run.ended is not None
+    return run.ended
 
 
 def ends(*runs: Run[Any]) -> list[tuple[str, str | None]]:

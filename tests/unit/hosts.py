@@ -74,8 +74,8 @@ class Host:
 
     @property
     def outcome(self) -> Outcome[Any]:
-        assert self.run.outcome is not None, "it has not ended"
-        return self.run.outcome
+        assert self.run.ended is not None, "it has not ended"
+        return self.run.ended
 
     async def fate(self) -> tuple[str | None, str, str | None, int]:
         """What came out of it, how the run ended (status, cause), and what `left` is."""

@@ -119,7 +119,7 @@ def test_a_block_that_is_torn_down_closes_first(error: BaseException) -> None:
     with pytest.raises(type(error)) as caught:
         asyncio.run(main())
     assert caught.value is error
-    outcomes = [it.run.outcome for it in handles]
+    outcomes = [it.run.ended for it in handles]
     assert [it and (it.status, it.cause) for it in outcomes] == [SUSPENDED, SUSPENDED]
     assert agent.log == ["start a", "stop a", "over a"]
 

@@ -130,7 +130,7 @@ async def test_any_number_of_threads_may_submit_and_cancel_at_once() -> None:
         statuses = {end[0] for end in await ends(*made)}
         assert len({handle.seq for handle in made}) == 100
     assert statuses <= {"completed", "canceled"}
-    assert all(handle.run.outcome for handle in made)
+    assert all(handle.run.ended for handle in made)
 
 
 @pytest.mark.contract("D2")
@@ -274,7 +274,7 @@ class Gone:
         return Scheduler(self.agent)
 
     def ends(self) -> list[tuple[str, str | None] | None]:
-        outcomes = [it.run.outcome for it in (self.active, self.canceled, self.waiting)]
+        outcomes = [it.run.ended for it in (self.active, self.canceled, self.waiting)]
         return [None if it is None else (it.status, it.cause) for it in outcomes]
 
 
@@ -354,7 +354,7 @@ def test_after_the_loop_has_closed_a_cancel_still_ends_everything(gone: Gone, ca
     assert receipt
     assert None not in gone.ends()
     for handle in (gone.active, gone.canceled, gone.waiting):
-        outcome = handle.run.outcome
+        outcome = handle.run.ended
         assert outcome is not None
         assert outcome.accepted_at <= outcome.ended_at <= gone.loop.time()
     assert len(gone.scheduler._driver.table.outbox) == 0
@@ -368,8 +368,8 @@ def test_a_prompt_in_whose_submit_the_loop_closes_is_ended(gone: Gone) -> None:
     gone.loop.armed = True
     gone.scheduler._driver._awake = False  # as if nobody had woken the loop before
     late = elsewhere(lambda: gone.scheduler.submit("a third chat", "e"))
-    assert late.run.outcome is not None
-    assert not late.run.outcome.started
+    assert late.run.ended is not None
+    assert not late.run.ended.started
     assert gone.ends() == WRITTEN_OFF
     assert not late.run.emit("too late")
 

@@ -137,7 +137,7 @@ async def test_the_handle_has_its_outcome_when_the_event_is_read() -> None:
         handle = scheduler.submit("chat", "me", run_id="me")
         agent.finish("me")
         async for event in events:
-            assert isinstance(event, RunEnded) == (handle.run.outcome is not None)
+            assert isinstance(event, RunEnded) == (handle.run.ended is not None)
 
 
 @pytest.mark.real_loop
@@ -385,7 +385,7 @@ async def test_order_and_numbers_hold_while_threads_submit_cancel_and_emit() -> 
     assert_in_order(session)
     assert len(watch.of(RunEnded)) == len(handles) == 240
     assert {it.run_id: it.outcome for it in watch.of(RunEnded)} == {
-        handle.run_id: handle.run.outcome for handle in handles
+        handle.run_id: handle.run.ended for handle in handles
     }
 
 

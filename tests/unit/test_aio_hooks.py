@@ -38,7 +38,7 @@ class Desk(Agent):
         self.takes_s = takes_s
 
     async def on_dropped(self, run: Run[str]) -> None:
-        assert run.outcome is None
+        assert run.ended is None
         self.log.append(f"drop {run.prompt}")
         try:
             await asyncio.sleep(self.takes_s)

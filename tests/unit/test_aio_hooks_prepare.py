@@ -231,7 +231,7 @@ async def test_a_run_whose_preparation_ignores_its_cancel_is_recorded_all_the_sa
     kitchen = Kitchen()
 
     async def prepare(run: Run[str]) -> None:
-        while run.outcome is None:
+        while run.ended is None:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(1)
 
@@ -256,7 +256,7 @@ def test_a_preparation_that_the_teardown_of_the_loop_stops_has_not_failed() -> N
         await quiet()
 
     asyncio.run(main())
-    outcome = handles[0].run.outcome
+    outcome = handles[0].run.ended
     assert outcome is not None
     assert (outcome.status, outcome.cause) == (Status.SUSPENDED, Cause.EXTERNAL)
 

@@ -302,7 +302,7 @@ async def test_pitfall_17_with_abandon_after_the_session_goes_on_without_it() ->
         assert outcome.ended_at - outcome.accepted_at == pytest.approx(7)
         assert not task.done()
         assert await task == "a after all"
-        assert first.run.outcome == outcome
+        assert first.run.ended == outcome
         assert outcome.result is None
 
 
@@ -330,7 +330,7 @@ async def test_pitfall_19_however_many_runs_follow_each_other_nothing_recurses(h
         for _ in range(MANY):
             await quiet(3)
         assert scheduler.session("chat").state is SessionState.IDLE
-        assert all(it.run.outcome is not None for it in handles)
+        assert all(it.run.ended is not None for it in handles)
         assert len(handles) == MANY
     ran = {"are dropped": [], "are superseded": [MANY - 1]}.get(how, list(range(MANY)))
     assert started == ran

@@ -117,7 +117,7 @@ def called(call: Callable[[Closed], object], closed: Closed) -> None:
     with pytest.raises(SchedulerClosed):
         closed.scheduler.submit("chat", "later still")
     closed.scheduler.cancel_all()
-    assert all(run.outcome is not None for run in closed.runs)
+    assert all(run.ended is not None for run in closed.runs)
     assert closed.scheduler.snapshot().sessions == ()
 
 
@@ -155,7 +155,7 @@ def test_pitfall_13_a_prompt_in_whose_submit_the_loop_closes_ends_without_having
 ) -> None:
     loop.armed = True
     late = in_a_thread(lambda: closed.scheduler.submit("another chat", "late"))
-    outcomes = [it.outcome for it in (*closed.runs, late.run)]
+    outcomes = [it.ended for it in (*closed.runs, late.run)]
     assert [it and it.status for it in outcomes] == [Status.SUSPENDED] * 4
     assert [it and it.started for it in outcomes] == [True, False, False, False]
 
@@ -231,4 +231,4 @@ def test_pitfall_13_a_block_that_is_thrown_away_with_its_loop_ends_without_a_str
     loop.close()
     assert not task.done()
     body.close()  # as the garbage collector does
-    assert [it.run.outcome and it.run.outcome.status for it in handles] == [Status.SUSPENDED] * 2
+    assert [it.run.ended and it.run.ended.status for it in handles] == [Status.SUSPENDED] * 2

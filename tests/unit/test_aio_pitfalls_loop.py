@@ -34,8 +34,8 @@ def in_a_thread(call: Callable[[], AnswerT]) -> AnswerT:
 
 def outcome_of(handle: RunHandle[Any, Any]) -> Outcome[Any]:
     """How it ended; it has done so."""
-    assert handle.run.outcome is not None, "it has not ended"
-    return handle.run.outcome
+    assert handle.run.ended is not None, "it has not ended"
+    return handle.run.ended
 
 
 def end_of(handle: RunHandle[Any, Any]) -> tuple[Status, Cause | None]:
@@ -93,7 +93,7 @@ def test_pitfall_11_it_has_ended_also_where_nobody_runs_the_loop_any_further(
     task = loop.create_task(main())
     with pytest.raises(error):
         loop.run_until_complete(task)
-    ended = handles[0].run.outcome is not None
+    ended = handles[0].run.ended is not None
     loop.run_until_complete(task)
     loop.close()
     assert ended
@@ -164,8 +164,8 @@ def test_pitfall_11_a_turn_that_exits_has_ended_when_that_surfaces() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(main())
-    assert runs[0].outcome is not None
-    assert runs[0].outcome.status is Status.FAILED
+    assert runs[0].ended is not None
+    assert runs[0].ended.status is Status.FAILED
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_pitfall_12_so_is_a_turn() -> None:
 
     asyncio.run(main())
     assert hosts[0].cancelled()
-    assert [(it.outcome.status, it.outcome.cause) for it in runs if it.outcome is not None] == [
+    assert [(it.ended.status, it.ended.cause) for it in runs if it.ended is not None] == [
         (Status.SUSPENDED, Cause.EXTERNAL)
     ]
 

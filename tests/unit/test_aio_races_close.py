@@ -345,5 +345,5 @@ async def test_race_33_whatever_is_in_flight_when_the_close_comes_has_an_end(
         told = {event.run_id: event.outcome for event in watch.of(RunEnded)}
         assert len(told) == len(watch.of(RunEnded)) == 7
         assert [told[handle.run_id] for handle in suspended] == [
-            handle.run.outcome for handle in suspended
+            handle.run.ended for handle in suspended
         ]

@@ -175,7 +175,7 @@ async def test_race_35_a_stop_of_the_active_run_alone_keeps_the_line_held_or_not
         assert receipt.covered == (taker.run, taken.run)
         assert await ends(taker, taken, other) == [CANCELED, CANCELED, COMPLETED]
         await asyncio.sleep(100)
-        assert all((it.run.outcome is None) is hold for it in line)
+        assert all((it.run.ended is None) is hold for it in line)
         assert scheduler.resume("chat") is hold
         assert await ends(*line) == [COMPLETED, COMPLETED]
 
@@ -233,7 +233,7 @@ async def test_race_18_every_error_is_reported_under_the_run_that_it_belongs_to(
         for run_id, event in told.items():
             said = event.outcome.result or str(event.outcome.error)
             assert run_id == f"{said} {event.session_id}"
-            assert event.outcome == event.run.outcome
+            assert event.outcome == event.run.ended
 
 
 # --- 16: follow-ups that were taken ---

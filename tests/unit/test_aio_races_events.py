@@ -85,13 +85,13 @@ async def test_race_30_who_subscribes_and_then_looks_misses_no_end(
             session_id, run_id = (None, handle.run_id) if by_run else ("chat", None)
             await quiet(turns)
             async with scheduler.subscribe(session_id, run_id) as events:
-                ended = handle.run.outcome is not None
+                ended = handle.run.ended is not None
                 found.add(ended)
                 if cancel:
                     handle.cancel()
                 while not ended:  # on virtual time a wait for what never comes is an error
                     ended = isinstance(await anext(events), RunEnded)
-        assert handle.run.outcome is not None
+        assert handle.run.ended is not None
     assert found == {False, True}
 
 
@@ -105,7 +105,7 @@ async def test_race_30_the_end_of_a_named_run_is_not_missed_by_who_subscribes_to
                 seen = [event async for event in events]
         last = seen[-1]
         assert isinstance(last, RunEnded)
-        assert last.outcome == handle.run.outcome
+        assert last.outcome == handle.run.ended
 
 
 @pytest.mark.contract("T6")
@@ -186,7 +186,7 @@ async def test_race_32_a_watcher_that_is_slow_or_fails_does_so_alone() -> None:
         handles = [scheduler.submit("chat", prompt) for prompt in "ab"]
         agent.finish(*"ab")
         assert await ends(*handles) == [COMPLETED] * 2
-        assert all(handle.run.outcome.ended_at < 1 for handle in handles if handle.run.outcome)
+        assert all(handle.run.ended.ended_at < 1 for handle in handles if handle.run.ended)
         await quiet()
         assert len(watch.of(RunEnded)) == 2
     errors = await asyncio.gather(*tasks, return_exceptions=True)

@@ -161,11 +161,11 @@ async def test_race_39_whenever_a_run_is_stopped_its_handler_or_on_dropped_has_s
             await stop(scheduler, desk)
             await asyncio.sleep(60)  # whatever was stopped, or not, is over
             await asyncio.gather(*desk.tasks, return_exceptions=True)
-        assert run.outcome is not None
+        assert run.ended is not None
         assert (desk.handled + desk.dropped).count("x") == 1, f"after {turns} turns"
-        assert run.outcome.started == ("x" in desk.handled)
-        assert (run.outcome.started_at is not None) == run.outcome.started
-        seen_by.add("handler" if run.outcome.started else "on_dropped")
+        assert run.ended.started == ("x" in desk.handled)
+        assert (run.ended.started_at is not None) == run.ended.started
+        seen_by.add("handler" if run.ended.started else "on_dropped")
     assert seen_by == {"handler", "on_dropped"}
 
 

@@ -174,7 +174,7 @@ async def test_race_40_a_handler_that_ignores_every_cancel_holds_up_its_own_sess
         behind = scheduler.submit("chat", "b")
         assert await scheduler.submit("other", "c") == "c done"
         await asyncio.sleep(98.5)
-        assert (first.run.outcome, behind.run.outcome, handler.struck) == (None, None, 99)
+        assert (first.run.ended, behind.run.ended, handler.struck) == (None, None, 99)
         assert await ends(first, behind) == [CANCELED, COMPLETED]
 
 

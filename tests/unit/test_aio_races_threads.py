@@ -197,10 +197,10 @@ async def test_race_25_what_threads_submit_around_the_close_is_refused_or_ends()
             report = await scheduler.close()
             lists = await asyncio.gather(*threads)
         handles = [handle for each in lists for handle in each]
-        assert all(handle.run.outcome for handle in handles)
+        assert all(handle.run.ended for handle in handles)
         suspended = {it.run for it in handles if (await ends(it)) == [SUSPENDED]}
         assert suspended == set(report.suspended)
-        assert {handle.run.outcome.status for handle in handles if handle.run.outcome} <= {
+        assert {handle.run.ended.status for handle in handles if handle.run.ended} <= {
             Status.COMPLETED,
             Status.SUSPENDED,
         }

@@ -113,7 +113,7 @@ def test_what_python_closes_after_its_loop_has_gone_is_reported_to_nobody() -> N
     run: Any = handles[0].run
     task = run.carrier
     task.get_coro().close()
-    assert run.outcome is None
+    assert run.ended is None
     del alive[task]
     task.cancel()  # asyncio complains of a task that is pending when it is lost
     loop.run_until_complete(asyncio.wait([task]))
@@ -315,8 +315,8 @@ async def test_an_error_is_an_error_also_when_it_is_false() -> None:
     async with Scheduler(handler) as scheduler:
         first, second = scheduler.submit("chat", "a"), scheduler.submit("chat", "b")
         await quiet()
-        assert first.run.outcome is not None, "its session is stranded"
-        assert (first.run.outcome.status, first.run.outcome.error) == (Status.FAILED, error)
+        assert first.run.ended is not None, "its session is stranded"
+        assert (first.run.ended.status, first.run.ended.error) == (Status.FAILED, error)
         assert await ends(second) == [COMPLETED]
 
 
@@ -357,7 +357,7 @@ def test_a_handler_that_tears_the_loop_down_has_failed_before_that(error: BaseEx
     with pytest.raises(type(error)) as caught:
         loop.run_until_complete(task)
     assert caught.value is error
-    outcome = handles[0].run.outcome
+    outcome = handles[0].run.ended
     assert outcome is not None, "nobody knows whether the loop runs on"
     assert (outcome.status, outcome.error) == (Status.FAILED, error)
     task.cancel()

@@ -30,7 +30,7 @@ def teardown(prompts: str, *, close: bool = False) -> tuple[list[Any], list[dict
             await scheduler.close()
 
     asyncio.run(main())
-    return [handle.run.outcome and handle.run.outcome.status.value for handle in handles], logged
+    return [handle.run.ended and handle.run.ended.status.value for handle in handles], logged
 
 
 @pytest.mark.contract("T1", "X13")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def end_of(run: Run[Any]) -> tuple[str, str | None]:
-    assert run.outcome is not None
-    return run.outcome.status.value, run.outcome.cause
+    assert run.ended is not None
+    return run.ended.status.value, run.ended.cause
 
 
 # --- turns within turns ---

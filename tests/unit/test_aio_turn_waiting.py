@@ -134,7 +134,7 @@ async def test_it_is_told_only_when_its_drop_is_on_record(moment: Moment) -> Non
         scheduler.cancel("chat")
         scheduler.submit("chat", "after", run_id="after")
         await asyncio.sleep(1)
-        assert (host.task.done(), host.run.outcome) == (False, None)
+        assert (host.task.done(), host.run.ended) == (False, None)
         assert agent.started == ["before"]
         recorder.may_end.set()
         assert await host.fate() == CANCELED
@@ -156,7 +156,7 @@ async def test_a_host_that_does_not_wait_for_the_record_does_not_disturb_it(
         await quiet()
         host.task.cancel()
         assert isinstance(await host.error(), asyncio.CancelledError)
-        assert host.run.outcome is None
+        assert host.run.ended is None
         recorder.may_end.set()
         await quiet()
         assert await host.fate() == BOTH
@@ -214,7 +214,7 @@ async def test_a_host_whose_own_timeout_ends_the_wait_has_given_its_place_back()
             async with asyncio.timeout(5), turn:
                 pytest.fail("it must not come in")
         await quiet()
-        outcome = turn._run.outcome
+        outcome = turn._run.ended
         assert outcome is not None
         assert (outcome.status, outcome.cause) == ("canceled", "withdrawn")
         assert recorder.recorded == ["me"]

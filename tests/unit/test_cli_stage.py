@@ -181,7 +181,7 @@ def test_waiting_for_more_words_than_there_are_ends_with_the_run() -> None:
     async def act(stage: Stage) -> None:
         handle = stage.send("chat-1", "hello")
         await words(stage, handle, 1000)
-        assert handle.run.outcome is not None
+        assert handle.run.ended is not None
 
     assert on_stage(act).balanced
 

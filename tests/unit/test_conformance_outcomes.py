@@ -66,7 +66,7 @@ def test_a_run_ends_once_and_its_handle_and_its_event_agree(world: World, way: s
     assert world.outcome(handle) == outcome
     world.close()
     (event,) = world.events.of(RunEnded, "a")
-    assert event.outcome == outcome == handle.run.outcome
+    assert event.outcome == outcome == handle.run.ended
     assert outcome.accepted_at <= (outcome.started_at or 0.0) <= outcome.ended_at
     assert not handle.cancel()
     assert world.outcome(handle) == outcome
@@ -225,7 +225,7 @@ def test_race_30_who_subscribes_at_any_moment_misses_no_end(world: World, how: s
     late = world.watch(**options[how])
     world.finish("a")
     for watcher in (early, late):
-        assert watcher.wait_for(RunEnded, "a").outcome == handle.run.outcome
+        assert watcher.wait_for(RunEnded, "a").outcome == handle.run.ended
     assert late.lines() == ["RunStarted a", "RunEnded a"]
     if how == "run_id":
         for watcher in (early, late, world.watch(run_id="mine")):

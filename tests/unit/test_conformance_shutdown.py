@@ -219,7 +219,7 @@ def test_a_block_closes_its_scheduler_however_it_ends(
             raise error
 
     assert world.block(body) is error
-    outcomes = [handle.run.outcome for handle in handles]
+    outcomes = [handle.run.ended for handle in handles]
     assert [it.cause for it in outcomes] == [Cause.SHUTDOWN] * 2
     with pytest.raises(SchedulerClosed):
         schedulers[0].submit("chat", "c")

@@ -122,8 +122,8 @@ def test_a_body_that_ends_in_its_own_way_does_so_whatever_its_run_comes_to(
     else:
         world.fail("me", error)
     assert fate(world, host) == (type(error).__name__, *CANCELED)
-    assert host.run.outcome is not None
-    assert host.run.outcome.error is error
+    assert host.run.ended is not None
+    assert host.run.ended.error is error
 
 
 @pytest.mark.contract("T1", "D4")

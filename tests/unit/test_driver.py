@@ -235,8 +235,8 @@ def test_what_a_handler_came_to_is_in_the_outcome() -> None:
     acting = Acting(abandon_s=30)
     run = acting.begin_one()
     acting.finish(run, How.RETURNED, "text")
-    assert run.outcome is not None
-    assert (run.outcome.status, run.outcome.result) == ("completed", "text")
+    assert run.ended is not None
+    assert (run.ended.status, run.ended.result) == ("completed", "text")
 
 
 def test_a_run_that_may_start_in_the_moment_of_its_expiry_starts() -> None:
@@ -257,7 +257,7 @@ def test_a_timer_for_a_run_that_has_ended_meanwhile_is_not_kept() -> None:
     acting.cancel_run(run)
     acting.meanwhile = lambda: acting.finish(run, How.STOPPED)
     acting.alarms[0].call()
-    assert run.outcome is not None
+    assert run.ended is not None
     assert [alarm.canceled for alarm in acting.alarms] == [True, True]
     assert acting._timers == {}
 
@@ -271,8 +271,8 @@ def test_a_handler_that_stops_in_the_last_moment_was_not_abandoned(*, in_time: b
     if in_time:
         run.told_so = lambda: acting.finish(run, How.STOPPED)
     acting.alarms[0].call()
-    assert run.outcome is not None
-    assert run.outcome.abandoned is run.abandoned is not in_time
+    assert run.ended is not None
+    assert run.ended.abandoned is run.abandoned is not in_time
 
 
 @pytest.mark.contract("X8")
@@ -283,12 +283,12 @@ def test_a_handler_that_is_on_its_way_to_a_thread_is_not_abandoned_before_it_has
     acting.cancel_run(run)
     for number in (0, 1):
         acting.alarms[number].call()
-        assert (run.outcome, run.abandoned) == (None, False)
+        assert (run.ended, run.abandoned) == (None, False)
         assert acting.alarms[number + 1].when == acting.clock + acting.options.grace_s
     run.begun = True
     acting.alarms[2].call()
-    assert run.outcome is not None
-    assert run.outcome.abandoned is run.abandoned is True
+    assert run.ended is not None
+    assert run.ended.abandoned is run.abandoned is True
 
 
 class Recording(Acting):
@@ -369,8 +369,8 @@ def test_why_a_handler_never_took_a_step_is_the_error_of_its_run() -> None:
     acting = Acting(abandon_s=30)
     run = acting.begin_one()
     acting.skipped(run, NO_THREADS)
-    assert run.outcome is not None
-    assert (run.outcome.error, run.outcome.started) == (NO_THREADS, False)
+    assert run.ended is not None
+    assert (run.ended.error, run.ended.started) == (NO_THREADS, False)
 
 
 @pytest.mark.contract("P1", "T1")
@@ -382,11 +382,11 @@ def test_that_it_never_took_a_step_is_recorded_before_its_end_and_why_is_not_los
     recording = Recording()
     run = recording.begin_one()
     recording.skipped(run, why)
-    assert run.outcome is None
+    assert run.ended is None
     assert recording.calls == [(print, run, recording.options.settle_s, None)]
     recording.report(failure, False)
-    assert run.outcome is not None
-    assert (run.outcome.error, run.outcome.started) == (why or failure, False)
+    assert run.ended is not None
+    assert (run.ended.error, run.ended.started) == (why or failure, False)
 
 
 # --- after a fork; tests of the pitfalls have a real one ---

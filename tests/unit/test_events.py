@@ -108,7 +108,7 @@ def test_a_run_has_one_end_however_many_read_of_it() -> None:
     assert isinstance(one, RunEnded)
     assert one == same
     assert {one, same} == {one}
-    assert (one.number, one.at, one.run, one.outcome) == (1, 1.0, ENDED, ENDED.outcome)
+    assert (one.number, one.at, one.run, one.outcome) == (1, 1.0, ENDED, ENDED.ended)
     assert one not in (RunEnded(2, 1.0, ENDED), RunQueued(1, 1.0, ENDED))
     assert one != RunEnded(1, 1.0, other)
 

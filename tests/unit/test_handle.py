@@ -53,8 +53,8 @@ async def test_losing_a_handle_changes_nothing() -> None:
         await quiet()
         agent.finish("a")
         await quiet()
-        assert run.outcome is not None
-        assert run.outcome.status is Status.COMPLETED
+        assert run.ended is not None
+        assert run.ended.status is Status.COMPLETED
 
 
 @pytest.mark.contract("X9", "X11")

@@ -277,8 +277,8 @@ def test_a_loop_that_is_torn_down_waits_until_the_step_is_stored(*, in_tool: boo
         return handle
 
     run = asyncio.run(main()).run
-    assert run.outcome is not None
-    assert (run.outcome.status, run.outcome.cause) == (Status.SUSPENDED, Cause.EXTERNAL)
+    assert run.ended is not None
+    assert (run.ended.status, run.ended.cause) == (Status.SUSPENDED, Cause.EXTERNAL)
     (step,) = host.stored
     assert (step.text, step.cause) == ("a", Cause.EXTERNAL)
     assert len(step.results) == len(step.calls) == int(in_tool)

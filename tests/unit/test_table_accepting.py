@@ -139,8 +139,8 @@ def test_whatever_is_in_flight_can_be_canceled(state: RunState) -> None:
     run = driver.bring(state)
     assert run in driver.cancel("chat").covered
     driver.end_all()
-    assert run.outcome is not None
-    assert run.outcome.status is Status.CANCELED
+    assert run.ended is not None
+    assert run.ended.status is Status.CANCELED
 
 
 @pytest.mark.contract("A3")
@@ -251,7 +251,7 @@ def test_what_can_not_be_accepted_is_refused_before_anything_changes(why: str) -
         driver.take_in(run)
     assert type(refused.value) is error
     assert driver.facts() == before
-    assert (run.seq, run.state, run.outcome, run.session) == (0, RunState.NEW, None, None)
+    assert (run.seq, run.state, run.ended, run.session) == (0, RunState.NEW, None, None)
     assert run.run_id == name
 
 

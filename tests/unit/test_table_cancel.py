@@ -19,7 +19,7 @@ from sessionsched import (
 
 def statuses(*runs: Run[str]) -> list[str]:
     """How these runs ended, spelt."""
-    return [run.outcome.status.value if run.outcome else "in flight" for run in runs]
+    return [run.ended.status.value if run.ended else "in flight" for run in runs]
 
 
 def one_of_each(driver: Driver) -> list[Run[str]]:
@@ -75,8 +75,8 @@ def test_a_run_that_could_not_be_prepared_is_canceled_if_a_person_said_stop_befo
     driver.withdraw(run, failure)
     assert driver.cancel("chat").dropped == (run,)
     driver.settle(run)
-    assert run.outcome is not None
-    assert (run.outcome.status, run.outcome.error) == (Status.CANCELED, failure)
+    assert run.ended is not None
+    assert (run.ended.status, run.ended.error) == (Status.CANCELED, failure)
 
 
 @pytest.mark.contract("X2")
@@ -247,8 +247,8 @@ def test_race_06_a_queued_prompt_that_is_dropped_is_announced() -> None:
     driver.cancel("chat")
     driver.settle(b)
     assert ("end", b.seq) in driver.news()
-    assert a.outcome is None
-    assert b.outcome is not None
+    assert a.ended is None
+    assert b.ended is not None
 
 
 @pytest.mark.contract("X7", "T1")

@@ -120,7 +120,7 @@ def test_race_17_a_follow_up_that_nobody_took_does_not_overtake_a_prompt_that_wa
     for run in (a, b, c, d, e):
         assert states(run) == ["active"]
         driver.finish(run)
-    assert [run.outcome.folded_into for run in (c, d) if run.outcome] == [None, None]
+    assert [run.ended.folded_into for run in (c, d) if run.ended] == [None, None]
 
 
 @pytest.mark.contract("F4")
@@ -160,13 +160,13 @@ def test_a_folded_run_ends_right_after_its_taker_and_in_the_same_way(
     assert driver.finish(taker, how, result="text", error=error)
     ends = [("end", run.seq) for run in (taker, *taken)]
     assert driver.news() == [*ends, ("start", following.seq)]
-    assert taker.outcome is not None
-    assert taker.outcome.folded_into is None
+    assert taker.ended is not None
+    assert taker.ended.folded_into is None
     for run in taken:
-        assert run.outcome is not None
-        assert run.outcome.folded_into == taker.run_id
+        assert run.ended is not None
+        assert run.ended.folded_into == taker.run_id
         for name in ("status", "cause", "result", "error", "started", "abandoned", "ended_at"):
-            assert getattr(run.outcome, name) == getattr(taker.outcome, name), name
+            assert getattr(run.ended, name) == getattr(taker.ended, name), name
 
 
 @pytest.mark.contract("F3")
@@ -176,8 +176,8 @@ def test_a_folded_run_keeps_its_own_times_and_started_when_it_was_taken() -> Non
     (run,) = follow_up(driver, "b")
     driver.fold(taker)
     driver.finish(taker)
-    assert run.outcome is not None
-    times = run.outcome.accepted_at, run.outcome.started_at, run.outcome.ended_at
+    assert run.ended is not None
+    times = run.ended.accepted_at, run.ended.started_at, run.ended.ended_at
     assert times == (2.0, 3.0, 4.0)
     assert taker.folded == (), "else they would keep each other alive"
 
@@ -192,7 +192,7 @@ def test_race_16_follow_ups_that_were_taken_do_not_vanish_when_the_run_that_took
     driver.fold(taker)
     error = OSError("could not record the first one")
     driver.finish(taker, How.RAISED, error=error)
-    outcomes = [run.outcome for run in taken if run.outcome]
+    outcomes = [run.ended for run in taken if run.ended]
     assert [(o.status, o.error) for o in outcomes] == [(Status.FAILED, error)] * 3
     assert len(driver.table) == 0
 
@@ -227,8 +227,8 @@ def test_the_latest_prompt_covers_what_waits_and_not_what_is_active() -> None:
     assert driver.news() == [("drop", 2), ("accepted", 3), ("queued", 3)]
     assert [each.cause for each in (a, b, run)] == [None, Cause.SUPERSEDED, None]
     driver.end_all()
-    assert a.outcome is not None
-    assert a.outcome.status is Status.COMPLETED
+    assert a.ended is not None
+    assert a.ended.status is Status.COMPLETED
 
 
 @pytest.mark.contract("X14")

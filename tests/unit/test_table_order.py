@@ -65,9 +65,9 @@ def test_race_14_runs_start_in_accept_order_whatever_the_order_in_which_they_bec
         assert driver.ready(run)
     driver.end_all()
     assert started(driver) == [1, 2, 3]
-    assert b.outcome is not None
-    assert c.outcome is not None
-    assert b.outcome.ended_at < c.outcome.ended_at
+    assert b.ended is not None
+    assert c.ended is not None
+    assert b.ended.ended_at < c.ended.ended_at
 
 
 @pytest.mark.contract("D2")
@@ -142,9 +142,9 @@ def test_a_run_that_is_given_back_ends_withdrawn_and_the_line_moves() -> None:
     assert not driver.withdraw(a), "once is enough"
     assert not driver.ready(a)
     driver.settle(a)
-    assert a.outcome is not None
-    assert (a.outcome.status, a.outcome.cause) == (Status.CANCELED, Cause.WITHDRAWN)
-    assert (a.outcome.error, a.outcome.started) == (None, False)
+    assert a.ended is not None
+    assert (a.ended.status, a.ended.cause) == (Status.CANCELED, Cause.WITHDRAWN)
+    assert (a.ended.error, a.ended.started) == (None, False)
     assert states(b) == ["active"]
 
 
@@ -158,9 +158,9 @@ def test_a_run_whose_preparation_fails_has_failed_with_that_error_and_the_line_m
     failure = LookupError("no such model")
     assert driver.withdraw(a, failure)
     driver.settle(a, recording)
-    assert a.outcome is not None
-    assert (a.outcome.status, a.outcome.cause) == (Status.FAILED, Cause.UNPREPARED)
-    assert (a.outcome.error, a.outcome.started) == (failure, False)
+    assert a.ended is not None
+    assert (a.ended.status, a.ended.cause) == (Status.FAILED, Cause.UNPREPARED)
+    assert (a.ended.error, a.ended.started) == (failure, False)
     assert states(b) == ["active"]
 
 

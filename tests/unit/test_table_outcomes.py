@@ -59,7 +59,7 @@ def test_every_accepted_run_ends_exactly_once() -> None:
     ended = [seq for effect, seq in driver.news() if effect == "end"]
     assert sorted(ended) == [run.seq for run in runs]
     assert states(*runs) == ["ended"] * len(runs)
-    assert [run.run_id for run in runs if run.outcome is None] == []
+    assert [run.run_id for run in runs if run.ended is None] == []
     assert (len(driver.table), driver.table.ids.in_flight) == (0, {})
 
 
@@ -68,7 +68,7 @@ def test_nothing_happens_to_a_run_that_has_ended() -> None:
     driver = Driver()
     run = driver.submit("chat", "a", run_id="r")
     driver.finish(run, result="text")
-    first, before = run.outcome, driver.facts()
+    first, before = run.ended, driver.facts()
     driver.table.finish(run, How.RAISED, 9.0, error=OSError())
     assert not driver.finish(run)
     assert not driver.settle(run, OSError())
@@ -78,7 +78,7 @@ def test_nothing_happens_to_a_run_that_has_ended() -> None:
     assert not driver.promote(run)
     assert not driver.table.replace(run, "better")
     assert driver.fold(run) == ()
-    assert run.outcome == first
+    assert run.ended == first
     assert driver.facts() == before
 
 
@@ -88,10 +88,10 @@ def test_the_outcome_is_there_when_the_end_is_announced() -> None:
     seen: list[tuple[Effect, float, object]] = []
     run = table.accept(Run("chat", "a"), 1.5)
     table.finish(run, How.RETURNED, 2.5, result="text")
-    table.drain(lambda effect, run, at: seen.append((effect, at, run.outcome)))
+    table.drain(lambda effect, run, at: seen.append((effect, at, run.ended)))
     expected: Outcome[str] = Outcome(Status.COMPLETED, None, "text", None, 1.5, 1.5, 2.5)
     assert outcome(run) == expected
-    assert seen[-1] == (Effect.END, 2.5, run.outcome)
+    assert seen[-1] == (Effect.END, 2.5, run.ended)
     assert [(effect, at) for effect, at, _ in seen[:2]] == [("accepted", 1.5), ("start", 1.5)]
 
 

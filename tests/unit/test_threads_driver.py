@@ -116,8 +116,8 @@ def test_a_turn_that_comes_just_before_the_wait_for_it_is_not_taken_for_a_deadlo
         scheduler._driver.waits._lock = Overtaken(2, finish)  # type: ignore[assignment]
         with turn as run:
             assert run.prompt == "b"
-        assert run.outcome is not None
-        assert run.outcome.status is Status.COMPLETED
+        assert run.ended is not None
+        assert run.ended.status is Status.COMPLETED
 
 
 def test_a_hook_that_is_over_when_its_time_is_keeps_its_thread(

@@ -228,7 +228,7 @@ def interrupted_in_a_waiting_turn() -> None:
             with interrupted_when(lambda: turn._run.moment), turn:
                 say("never")
     except KeyboardInterrupt:
-        outcome = turn._run.outcome
+        outcome = turn._run.ended
         say(f"interrupted, {outcome and outcome.cause}")
 
 
@@ -243,7 +243,7 @@ def interrupted_inside_a_turn() -> None:
             inside.set()
             run.wait_canceled()
     except KeyboardInterrupt:
-        say(f"interrupted, {run.outcome and run.outcome.status}")
+        say(f"interrupted, {run.ended and run.ended.status}")
 
 
 def interrupted_in_a_subscription() -> None:

@@ -65,8 +65,8 @@ def scheduler(agent: Agent, dropped: list[str]) -> Iterator[ThreadScheduler[str,
 
 def outcome_of(turn: ThreadTurn[str]) -> Outcome[Any]:
     until(lambda: turn._run.announced)
-    assert turn._run.outcome is not None
-    return turn._run.outcome
+    assert turn._run.ended is not None
+    return turn._run.ended
 
 
 class Host:
@@ -123,7 +123,7 @@ def test_a_turn_carries_a_cancel_like_a_handler(scheduler: ThreadScheduler[str, 
         come(told)
         run.raise_if_canceled()
     assert caught.value.run_id == run.run_id
-    assert (run.outcome and run.outcome.status, run.outcome and run.outcome.error) == (
+    assert (run.ended and run.ended.status, run.ended and run.ended.error) == (
         Status.CANCELED, None,
     )  # fmt: skip
 
@@ -134,8 +134,8 @@ def test_what_is_raised_inside_is_the_outcome_and_goes_on(
 ) -> None:
     with pytest.raises(type(error)), scheduler.turn("chat", "a") as run:
         raise error
-    assert run.outcome is not None
-    assert (run.outcome.status, run.outcome.error) == (Status.FAILED, error)
+    assert run.ended is not None
+    assert (run.ended.status, run.ended.error) == (Status.FAILED, error)
 
 
 def test_a_turn_has_a_deadline(
@@ -147,8 +147,8 @@ def test_a_turn_has_a_deadline(
         assert not run.canceled
         clock.move(scheduler, 1)
         assert run.wait_canceled(PATIENCE_S)
-    assert run.outcome is not None
-    assert run.outcome.cause == "deadline"
+    assert run.ended is not None
+    assert run.ended.cause == "deadline"
 
 
 @pytest.mark.contract("X8")
@@ -158,8 +158,8 @@ def test_a_turn_that_goes_on_after_a_cancel_is_abandoned(agent: Agent) -> None:
         with scheduler.turn("chat", "a") as run:
             scheduler.cancel("chat")
             assert answer(ends, scheduler.submit("chat", "b")) == [COMPLETED]
-        assert run.outcome is not None
-        assert run.outcome.abandoned
+        assert run.ended is not None
+        assert run.ended.abandoned
         assert scheduler.close().still_going == (), "the thread is the host's own"
 
 

@@ -332,7 +332,7 @@ def check_history(events: Iterable[RunEvent[str]]) -> None:
             if not run.promoted:
                 newest[run.session_id] = run.seq
         elif isinstance(event, RunEnded):
-            assert event.outcome == run.outcome, f"handle and event agree (T1): {event}"
+            assert event.outcome == run.ended, f"handle and event agree (T1): {event}"
             ended.add(run)
             if active.get(run.session_id) is run:
                 del active[run.session_id]

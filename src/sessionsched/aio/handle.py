@@ -38,7 +38,7 @@ class RunHandle(BaseHandle[PromptT], Generic[PromptT, ResultT]):
         run = self.run
         if run.state is not _RUN_ENDED:
             await cast("AioDriver[PromptT]", self._driver).ended(cast("AioRun[PromptT]", run))
-        return cast("Outcome[ResultT]", run.outcome)
+        return cast("Outcome[ResultT]", run.ended)
 
     def __await__(self) -> Generator[Any, None, ResultT]:
         yield from self.outcome().__await__()

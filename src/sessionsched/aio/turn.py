@@ -139,7 +139,7 @@ class Turn(Generic[PromptT]):
         """It was canceled before the host was inside: while it waited, or just after."""
         self._skip_if_active(run)
         await self._driver.ended(run)
-        raise not_completed(run) from cast("Outcome[Any]", run.outcome).error
+        raise not_completed(run) from cast("Outcome[Any]", run.ended).error
 
     def _give_up(self, run: TurnRun[PromptT]) -> None:
         """The host does not want its turn any longer; it may have come all the same."""

@@ -81,7 +81,7 @@ def outcomes(stage: Stage) -> list[tuple[str, str, str, str]]:
             f"#{handle.seq}",
             handle.session_id,
             handle.run.prompt,
-            "in flight" if handle.run.outcome is None else how(handle.run.outcome),
+            "in flight" if handle.run.ended is None else how(handle.run.ended),
         )
         for handle in stage.handles.values()
     ]

@@ -71,7 +71,7 @@ def _ends_once(life: Life) -> Found:
         yield f"T6: {type(life.told[-1]).__name__} after its end"
     if life.count(RunAccepted) != 1 or life.count(RunStarted) > 1:
         yield "A3: accepted or started more than once, or never told as accepted"
-    if life.outcome is not None and life.told[-1].run.outcome != life.outcome:
+    if life.outcome is not None and life.told[-1].run.ended != life.outcome:
         yield "T1: the run and its RunEnded don't agree"
 
 

@@ -196,7 +196,7 @@ class People:
             self._start(self._watch(handle))
 
     async def _patiently(self, handle: Handle) -> None:
-        if await handle.outcome() != handle.run.outcome:
+        if await handle.outcome() != handle.run.ended:
             self.crowd.ledger.complaints.append(f"T1: two outcomes of {handle}")
 
     async def _for_a_while(self, handle: Handle) -> None:

@@ -30,7 +30,7 @@ class ThreadHandle(BaseHandle[PromptT], Generic[PromptT, ResultT]):
         run: ThreadRun[PromptT] = self.run  # type: ignore[assignment]  # such are our runs
         if not run.announced:
             cast("ThreadDriver[PromptT]", self._driver).ended(run, timeout)
-        return run.outcome  # type: ignore[return-value]  # it has ended
+        return run.ended  # type: ignore[return-value]  # it has ended
 
     def result(self, timeout: float | None = None) -> ResultT:
         """Wait for the run's end, and give what the handler returned.

@@ -85,7 +85,7 @@ class ThreadTurn(Generic[PromptT]):
         if run.canceled:
             self._skip_if_active(run)
             driver.ended(run, None)
-            raise not_completed(run) from cast("Outcome[Any]", run.outcome).error
+            raise not_completed(run) from cast("Outcome[Any]", run.ended).error
         run.begun = True
         return run
 

@@ -34,7 +34,7 @@ class TableAdapter(Adapter):
         elif effect is Effect.DROP:
             self.note_dropped(run.seq)
         elif effect is Effect.END:
-            self.note_ended(run.seq, "unknown" if run.outcome is None else run.outcome.status)
+            self.note_ended(run.seq, "unknown" if run.ended is None else run.ended.status)
 
     def _obey(self) -> None:
         self.table.drain(self._perform)
