@@ -137,7 +137,7 @@ def _end_folded(session: AnySession, taker: AnyRun, now: float) -> None:
     for run in taker.folded:
         run.started_at = None if taker.started_at is None else run.started_at
         run.own.abandoned = taker.rare.abandoned
-        run.conclude(taker.verdict, taker.result, taker.error, now)
+        run.conclude(taker.verdict, taker.returned, taker.raised, now)
         session.outbox.append((_EFFECT_END, run, now))
     taker.own.folded = ()  # else a run and its follow-ups keep each other alive
 

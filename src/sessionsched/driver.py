@@ -168,7 +168,7 @@ class Driver(ABC, Generic[PromptT]):
 
     # --- calls ---
 
-    def accept(self, run: Run[PromptT], *, ready: bool) -> Run[PromptT]:
+    def accept(self, run: Run[PromptT], ready: bool) -> Run[PromptT]:  # noqa: FBT001 - keywords cost
         """Take a run in. Gives that run, or the one that was submitted under its id before."""
         if self.shut is not None:
             raise SchedulerClosed(self.shut, run.session_id, run.run_id or None)

@@ -1,12 +1,14 @@
 """What a submitter holds: a handle on its run, or a ticket while it still prepares it.
 
 Rule 1. A handle does not own its run: losing it, or canceling who waits on it, changes nothing.
+        (It is the run itself, seen by its submitter: an object less for each run.)
 Rule 2. A ticket does: until it is ready, the run is its holder's, who gives it back by closing it.
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from sessionsched.about import AboutARun
@@ -30,56 +32,58 @@ if TYPE_CHECKING:
 
 __all__ = ["BaseHandle", "BaseTicket", "not_completed", "taken", "value_of"]
 
-HandleT = TypeVar("HandleT")
+HandleT = TypeVar("HandleT", bound="BaseHandle[Any]")
 
 
-class _OfADriver(AboutARun[PromptT]):
-    """What both have in common."""
+class BaseHandle(Generic[PromptT], ABC):  # noqa: PYI059 - in the order that a run has them in
+    """A run, seen by whoever submitted it."""
 
     __slots__ = ()
 
     @property
-    def _driver(self) -> Driver[PromptT]:
-        return cast("DrivenRun[PromptT]", self.run).driver
-
-
-class BaseHandle(_OfADriver[PromptT]):
-    """A run, seen by whoever submitted it. Handles of the same run are equal."""
-
-    __slots__ = ("run",)
-
-    def __init__(self, run: Run[PromptT]) -> None:
-        #: The run itself: prompt, times, cause.
-        self.run = run
+    @abstractmethod
+    def session_id(self) -> str:
+        """The session that the run belongs to."""
 
     @property
+    @abstractmethod
+    def run_id(self) -> str:
+        """The run's id."""
+
+    @property
+    @abstractmethod
+    def seq(self) -> int:
+        """The run's accept sequence."""
+
+    @property
+    @abstractmethod
     def state(self) -> RunState:
         """Where the run is just now."""
-        return self.run.state
+
+    @property
+    def run(self) -> Run[PromptT]:
+        """The same object as a run: prompt, times, cause."""
+        return cast("Run[PromptT]", self)
+
+    @property
+    @abstractmethod
+    def driver(self) -> Driver[PromptT]:
+        """Whoever performs what its session orders."""
 
     def cancel(self) -> CancelReceipt[PromptT]:
         """Cancel this run and the follow-ups that it took, and nothing else."""
-        return self._driver.cancel_run(self.run)
+        return self.driver.cancel_run(self.run)
 
     def promote(self) -> bool:
         """Move it to the front of its line. False: it doesn't wait (any longer)."""
-        return self._driver.promote(self.run)
+        return self.driver.promote(self.run)
 
     def replace(self, prompt: PromptT) -> bool:
         """Change its prompt. False: it doesn't wait (any longer), and keeps the one it has."""
-        return self._driver.table.replace(self.run, prompt)
-
-    def __eq__(self, other: object) -> bool:
-        return self.run is other.run if isinstance(other, BaseHandle) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.run)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.run!r}>"
+        return self.driver.table.replace(self.run, prompt)
 
 
-class BaseTicket(_OfADriver[PromptT], Generic[PromptT, HandleT]):
+class BaseTicket(AboutARun[PromptT], Generic[PromptT, HandleT]):
     """A place in line for a prompt that is not ready to start. Closes itself as a context manager.
 
     It may be used from any thread. A ticket that is garbage collected while its run still waits for
@@ -88,16 +92,16 @@ class BaseTicket(_OfADriver[PromptT], Generic[PromptT, HandleT]):
 
     __slots__ = ("__weakref__", "_owner", "handle", "run")
 
-    def __init__(self, run: Run[PromptT], handle: HandleT, *, owner: bool) -> None:
-        self.run = run
+    def __init__(self, handle: HandleT, *, owner: bool) -> None:
         #: For whoever waits for the outcome.
         self.handle = handle
+        self.run = handle.run
         #: False for a repeated accept: the run is not this ticket's to give back.
         self._owner = owner
 
     def ready(self) -> bool:
         """It is prepared: let it start when its turn comes. False: it is ready, or covered."""
-        return self._driver.ready(self.run)
+        return self.handle.driver.ready(self.run)
 
     def close(self, failure: BaseException | None = None) -> bool:
         """Give the place back, if the run is not ready: it ends WITHDRAWN.
@@ -113,7 +117,7 @@ class BaseTicket(_OfADriver[PromptT], Generic[PromptT, HandleT]):
             raise InvalidOption(
                 msg, self.run.session_id, self.run_id, option="failure", value=failure
             )
-        return self._owner and self._driver.withdraw(self.run, failure)
+        return self._owner and self.handle.driver.withdraw(self.run, failure)
 
     def __enter__(self) -> Self:
         return self
@@ -129,8 +133,8 @@ class BaseTicket(_OfADriver[PromptT], Generic[PromptT, HandleT]):
 
     def __del__(self) -> None:
         lost = self._owner and self.run.state is RunState.ACCEPTED
-        if lost and self._driver.shut is None:  # in a forked child it is the parent's
-            self._driver.forsaken(self.run)  # first: a warning may be an error
+        if lost and self.handle.driver.shut is None:  # in a forked child it is the parent's
+            self.handle.driver.forsaken(self.run)  # first: a warning may be an error
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
 
     def __repr__(self) -> str:

@@ -268,8 +268,8 @@ class Run(Generic[PromptT]):
     accepted_at: float = field(init=False)
     #: What `ended` is made of. Not there until `state` is ENDED; never changed.
     verdict: tuple[Status, Cause | None] = field(init=False)
-    result: Any = field(init=False)
-    error: BaseException | None = field(init=False)
+    returned: Any = field(init=False)
+    raised: BaseException | None = field(init=False)
     ended_at: float = field(init=False)
 
     @property
@@ -279,7 +279,7 @@ class Run(Generic[PromptT]):
             return None
         status, cause = self.verdict
         return Outcome(
-            status, cause, self.result, self.error,
+            status, cause, self.returned, self.raised,
             self.accepted_at, self.started_at, self.ended_at,
             self.rare.folded_into, self.rare.abandoned,
         )  # fmt: skip
@@ -292,7 +292,7 @@ class Run(Generic[PromptT]):
         now: float,
     ) -> None:
         """Give it its one outcome. For the machine alone."""
-        self.result, self.error, self.ended_at = result, error, now
+        self.returned, self.raised, self.ended_at = result, error, now
         self.verdict = verdict
         self.state = _ENDED  # last: whoever sees it, sees the rest
 

@@ -172,7 +172,7 @@ def a_turn_and_who_gives_it_up(world: World) -> list[Body]:
     world.submit()
     turn = world.scheduler.turn("s", "turn")
     run = turn._run
-    world.handles.append(world.scheduler._handle_kind(run))
+    world.handles.append(run)
 
     def give_up() -> None:
         run.host = world.threading.get_ident()
@@ -192,7 +192,7 @@ def a_turn_and_a_cancel(world: World) -> list[Body]:
     def take() -> None:
         try:
             with world.scheduler.turn("s", "turn") as run:
-                world.handles.append(world.scheduler._handle_kind(run))
+                world.handles.append(run)
                 world.handled.append(run)
         except RunNotCompleted as error:
             world.seen.append(error)

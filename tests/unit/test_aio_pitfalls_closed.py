@@ -165,7 +165,7 @@ def test_pitfall_13_a_ticket_that_is_lost_while_the_loop_closes_waits_for_no_loc
 ) -> None:
     loop.armed = True
     # The garbage collector comes at any time: also to a thread that holds this lock.
-    lose = threading.Thread(target=closed.ticket._driver.forsaken, args=[closed.ticket.run])
+    lose = threading.Thread(target=closed.ticket.handle.driver.forsaken, args=[closed.ticket.run])
     with closed.scheduler._driver.table._sessions["chat"].lock:
         lose.start()
         lose.join(60)

@@ -7,8 +7,15 @@ import asyncio
 import pytest
 from agents import Agent, ends, quiet
 
-from sessionsched import CancelReceipt, DuplicateRun, InvalidOption, RunState, Scheduler, Status
-from sessionsched.handle import BaseHandle
+from sessionsched import (
+    CancelReceipt,
+    DuplicateRun,
+    InvalidOption,
+    RunHandle,
+    RunState,
+    Scheduler,
+    Status,
+)
 
 COMPLETED = ("completed", None)
 INTERRUPTED = ("canceled", "interrupt")
@@ -26,23 +33,21 @@ async def test_a_handle_says_what_its_run_is_and_where() -> None:
         about = (handle.run_id, handle.session_id, handle.seq, handle.run.prompt)
         assert about == ("mine", "chat", 1, "a")
         assert handle.state == "active"
-        assert repr(handle) == "<RunHandle of <Run mine of 'chat': active>>"
+        assert repr(handle) == "<Run mine of 'chat': active>"
         agent.finish("a")
         await handle
         assert handle.state == "ended"
 
 
-async def test_handles_of_the_same_run_are_equal_and_of_another_are_not() -> None:
+async def test_a_run_has_one_handle_and_is_its_own() -> None:
     async with Scheduler(Agent()) as scheduler:
         handle = scheduler.submit("chat", "a", run_id="mine")
         same, other = scheduler.find("mine"), scheduler.submit("chat", "a")
-        assert same is not handle
-        assert same == handle
+        assert isinstance(handle, RunHandle)
+        assert same is handle
         assert len({handle, same, other}) == 2
-        assert BaseHandle(handle.run) == handle
+        assert handle.run is scheduler.session("chat").active
         assert handle != other
-        assert handle != handle.run
-        assert handle != "mine"
 
 
 @pytest.mark.contract("A6")
@@ -221,7 +226,8 @@ async def test_a_turn_is_not_taken_again_under_the_same_id() -> None:
         with pytest.raises(DuplicateRun, match="a turn can't be taken twice") as refused:
             await scheduler.turn("chat", "me", run_id="mine").__aenter__()
         assert (refused.value.session_id, refused.value.run_id) == ("chat", "mine")
-        assert scheduler.find("mine") == BaseHandle(run)
+        known: object = scheduler.find("mine")
+        assert known is run
 
 
 async def test_what_kept_a_ticket_from_becoming_ready_is_an_exception() -> None:

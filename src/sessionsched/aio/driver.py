@@ -18,7 +18,7 @@ from sessionsched.closing import Closing
 from sessionsched.driver import Driver
 from sessionsched.errors import SchedulerClosed, WrongLoop
 from sessionsched.hooks import Hook
-from sessionsched.model import CloseReport, How, PromptT, RunState
+from sessionsched.model import CloseReport, How, PromptT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -33,8 +33,6 @@ __all__ = ["AioDriver"]
 
 _NOT_OPEN: Final = "not open: use it in `async with`, or make it where its event loop runs"
 _NO_LOOP: Final = "its event loop is closed"
-
-_RUN_ENDED: Final = RunState.ENDED  # on Python 3.11 a look into the class costs more than a call
 
 
 class AioDriver(Driver[PromptT]):
@@ -143,7 +141,7 @@ class AioDriver(Driver[PromptT]):
 
     # --- calls ---
 
-    def accept(self, run: Run[PromptT], *, ready: bool) -> Run[PromptT]:
+    def accept(self, run: Run[PromptT], ready: bool) -> Run[PromptT]:  # noqa: FBT001
         if self.shut is not None:
             raise SchedulerClosed(self.shut, run.session_id, run.run_id or None)
         loop = self.loop
@@ -197,30 +195,25 @@ class AioDriver(Driver[PromptT]):
 
     # --- waiting and closing ---
 
-    async def ended(self, run: AioRun[PromptT]) -> None:
-        """Wait until the run has ended.
+    def waiter(self, run: AioRun[PromptT]) -> asyncio.Future[None]:
+        """Give something to wait for: it is done when the run has ended.
 
         Raises:
-            WouldDeadlock: it can't end before the run that waits for it.
             WrongLoop: wait on the scheduler's own loop.
         """
-        if run.state is _RUN_ENDED:
-            return
         if _get_running_loop() is not self.loop or self.shut is not None:
             self.on_its_loop()
+        waiter: asyncio.Future[None] = asyncio.Future(loop=self.loop)
+        if run.waiters is None:
+            run.waiters = [waiter]
+        else:
+            run.waiters.append(waiter)
+        return waiter
+
+    def may_deadlock(self) -> bool:
+        """Whether whoever is about to wait is a run, or in a turn: nobody else waits for itself."""
         me = asyncio.current_task()
-        waiter = self.loop.create_future()
-        waiters = run.waiters = run.waiters or []
-        waiters.append(waiter)
-        try:
-            if me in alive or (self.hosts and me in self.hosts):  # nobody else waits for itself
-                with self.waits.wait(me, run):
-                    await waiter
-            else:
-                await waiter
-        except BaseException:
-            waiters.remove(waiter)
-            raise
+        return me in alive or (bool(self.hosts) and me in self.hosts)
 
     def close(self, drain_s: float) -> asyncio.Future[CloseReport[PromptT]]:
         """Close, or hurry up a close that is under way. Gives what is done when it is."""

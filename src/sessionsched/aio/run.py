@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import define
 
+from sessionsched.aio.handle import RunHandle
 from sessionsched.driven import DrivenRun
-from sessionsched.model import MADE_UP, How, PromptT
+from sessionsched.model import MADE_UP, How, PromptT, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from sessionsched.aio.driver import AioDriver
-    from sessionsched.model import Run
+    from sessionsched.model import Outcome, Run
 
 __all__ = ["AioRun", "alive"]
 
@@ -35,6 +36,7 @@ alive: Final[dict[asyncio.Task[Any] | None, Run[Any]]] = {}
 # Members as globals: on Python 3.11 a look into the class costs more than a call.
 _HOW_RAISED: Final = How.RAISED
 _HOW_RETURNED: Final = How.RETURNED
+_RUN_ENDED: Final = RunState.ENDED
 
 
 @types.coroutine
@@ -44,11 +46,27 @@ def _begin_here() -> Generator[None, None, None]:
 
 
 @define(eq=False, weakref_slot=False, repr=False)
-class AioRun(DrivenRun[PromptT]):
+class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
     """A run that an asyncio task carries."""
 
     #: Whoever waits for its end; None: nobody, or it has ended.
     waiters: list[asyncio.Future[None]] | None = None
+
+    async def outcome(self) -> Outcome[Any]:
+        if self.state is not _RUN_ENDED:
+            driver: AioDriver[PromptT] = self.session.driver  # type: ignore[union-attr]  # accepted
+            waiter = driver.waiter(self)
+            try:
+                if driver.may_deadlock():
+                    with driver.waits.wait(asyncio.current_task(), self):
+                        await waiter
+                else:
+                    await waiter
+            except BaseException:
+                if self.waiters is not None:
+                    self.waiters.remove(waiter)
+                raise
+        return self.ended  # type: ignore[return-value]  # it has
 
     def begin(self, driver: AioDriver[PromptT]) -> None:
         work = self._work(driver)

@@ -37,7 +37,6 @@ class Scheduler(
     """
 
     _run_kind = AioRun
-    _handle_kind = RunHandle
     _ticket_kind = Ticket
 
     def __init__(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from sessionsched.aio.driver import AioDriver
-    from sessionsched.model import Outcome, Run
+    from sessionsched.model import Run
 
 __all__ = ["Turn", "TurnRun"]
 
@@ -89,7 +89,7 @@ class Turn(Generic[PromptT]):
         active = driver.table.session(run.session_id).active
         driver.waits.refuse(run.host, run.session_id, active)
         run.moment = driver.loop.create_future()
-        if driver.accept(run, ready=driver.options.prepare is None) is not run:
+        if driver.accept(run, driver.plain) is not run:
             raise taken(run)
         try:
             if not run.moment.done():  # else it has come at once
@@ -138,8 +138,8 @@ class Turn(Generic[PromptT]):
     async def _canceled_before(self, run: TurnRun[PromptT]) -> NoReturn:
         """It was canceled before the host was inside: while it waited, or just after."""
         self._skip_if_active(run)
-        await self._driver.ended(run)
-        raise not_completed(run) from cast("Outcome[Any]", run.ended).error
+        outcome = await run.outcome()
+        raise not_completed(run) from outcome.error
 
     def _give_up(self, run: TurnRun[PromptT]) -> None:
         """The host does not want its turn any longer; it may have come all the same."""

@@ -59,7 +59,7 @@ class ThreadDriver(Driver[PromptT]):
     def in_use(self) -> bool:
         return self._used
 
-    def accept(self, run: Run[PromptT], *, ready: bool) -> Run[PromptT]:
+    def accept(self, run: Run[PromptT], ready: bool) -> Run[PromptT]:  # noqa: FBT001
         if self.shut is not None:
             raise SchedulerClosed(self.shut, run.session_id, run.run_id or None)
         self._used = True

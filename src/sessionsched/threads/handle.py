@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Generic, cast
 
 from sessionsched.handle import BaseHandle, BaseTicket, value_of
@@ -9,7 +10,6 @@ from sessionsched.model import PromptT, ResultT
 
 if TYPE_CHECKING:
     from sessionsched.model import Outcome
-    from sessionsched.threads.driver import ThreadDriver
     from sessionsched.threads.run import ThreadRun
 
 __all__ = ["ThreadHandle", "ThreadTicket"]
@@ -20,6 +20,7 @@ class ThreadHandle(BaseHandle[PromptT], Generic[PromptT, ResultT]):
 
     __slots__ = ()
 
+    @abstractmethod
     def outcome(self, timeout: float | None = None) -> Outcome[ResultT]:
         """Wait for the run's end, and say how it ended.
 
@@ -27,10 +28,6 @@ class ThreadHandle(BaseHandle[PromptT], Generic[PromptT, ResultT]):
             TimeoutError: it has not ended in that many seconds; it goes on.
             WouldDeadlock: called by a run that must be over before this one can end.
         """
-        run: ThreadRun[PromptT] = self.run  # type: ignore[assignment]  # such are our runs
-        if not run.announced:
-            cast("ThreadDriver[PromptT]", self._driver).ended(run, timeout)
-        return run.ended  # type: ignore[return-value]  # it has ended
 
     def result(self, timeout: float | None = None) -> ResultT:
         """Wait for the run's end, and give what the handler returned.
@@ -41,7 +38,7 @@ class ThreadHandle(BaseHandle[PromptT], Generic[PromptT, ResultT]):
             Exception: what the handler raised.
         """
         self.outcome(timeout)
-        return cast("ResultT", value_of(cast("ThreadRun[PromptT]", self.run)))
+        return cast("ResultT", value_of(cast("ThreadRun[PromptT]", self)))
 
 
 class ThreadTicket(BaseTicket[PromptT, ThreadHandle[PromptT, ResultT]], Generic[PromptT, ResultT]):

@@ -10,18 +10,20 @@ import contextlib
 import logging
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import define
 
 from sessionsched.driven import DrivenRun
 from sessionsched.errors import RunCanceled, SchedulerClosed
 from sessionsched.model import How, PromptT
+from sessionsched.threads.handle import ThreadHandle
 from sessionsched.threads.timers import at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sessionsched.model import Outcome
     from sessionsched.threads.driver import ThreadDriver
 
 __all__ = ["ThreadRun", "release_all"]
@@ -32,7 +34,7 @@ _RETURNED: Final = How.RETURNED  # on Python 3.11 a look into the class costs mo
 
 
 @define(eq=False, weakref_slot=False, repr=False)
-class ThreadRun(DrivenRun[PromptT]):
+class ThreadRun(DrivenRun[PromptT], ThreadHandle[PromptT, Any]):
     """A run that a thread carries. `carrier` is the thread's id."""
 
     #: From its start until its handler is over.
@@ -91,6 +93,13 @@ class ThreadRun(DrivenRun[PromptT]):
         with self._thread_driver.guard:
             if self._callbacks is not None and callback in self._callbacks:
                 self._callbacks.remove(callback)
+
+    # --- for whoever submitted it ---
+
+    def outcome(self, timeout: float | None = None) -> Outcome[Any]:
+        if not self.announced:
+            self._thread_driver.ended(self, timeout)
+        return self.ended  # type: ignore[return-value]  # it has
 
     # --- for the driver ---
 

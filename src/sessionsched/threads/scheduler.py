@@ -39,7 +39,6 @@ class ThreadScheduler(
     """
 
     _run_kind = ThreadRun
-    _handle_kind = ThreadHandle
     _ticket_kind = ThreadTicket
 
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Generic
 
 from attrs import define, field
 
@@ -15,7 +15,6 @@ from sessionsched.threads.run import ThreadRun, release_all
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from sessionsched.model import Outcome
     from sessionsched.threads.driver import ThreadDriver
 
 __all__ = ["ThreadTurn", "ThreadTurnRun"]
@@ -72,7 +71,7 @@ class ThreadTurn(Generic[PromptT]):
         try:
             active = driver.table.session(run.session_id).active
             driver.waits.refuse(run.host, run.session_id, active)
-            if driver.accept(run, ready=driver.options.prepare is None) is not run:
+            if driver.accept(run, driver.plain) is not run:
                 raise taken(run)
         except SessionSchedError:
             run.host = 0  # it was refused, and may be tried again
@@ -84,8 +83,8 @@ class ThreadTurn(Generic[PromptT]):
             raise
         if run.canceled:
             self._skip_if_active(run)
-            driver.ended(run, None)
-            raise not_completed(run) from cast("Outcome[Any]", run.ended).error
+            outcome = run.outcome()
+            raise not_completed(run) from outcome.error
         run.begun = True
         return run
 
