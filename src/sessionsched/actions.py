@@ -35,6 +35,7 @@ _RUN_ACCEPTED: Final = RunState.ACCEPTED
 _EFFECT_ACCEPTED: Final = Effect.ACCEPTED
 _RUN_ACTIVE: Final = RunState.ACTIVE
 _EFFECT_START: Final = Effect.START
+_RUN_ENDED: Final = RunState.ENDED
 _RUN_ENDING: Final = RunState.ENDING
 _EFFECT_DROP: Final = Effect.DROP
 _EFFECT_INTERRUPT: Final = Effect.INTERRUPT
@@ -120,7 +121,8 @@ def end_active(session: AnySession, about: Finished, now: float) -> None:
     if how is not _HOW_RETURNED:
         _note_how(taker, how)
     judged = UNCOVERED[how] if taker.cause is None else verdict(taker.cause, how)
-    taker.conclude(judged, result, error, now)
+    taker.returned, taker.raised, taker.ended_at, taker.verdict = result, error, now, judged
+    taker.state = _RUN_ENDED  # last, as in `conclude`
     session.outbox.append((_EFFECT_END, taker, now))
     if taker.rare is not PLAIN:
         _end_folded(session, taker, now)

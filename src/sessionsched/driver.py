@@ -31,7 +31,7 @@ from sessionsched.events import (
 )
 from sessionsched.hooks import Hook
 from sessionsched.hub import Hub
-from sessionsched.model import Cause, Effect, How, PromptT, RunState, Scope
+from sessionsched.model import PLAIN, Cause, Effect, How, PromptT, RunState, Scope
 from sessionsched.outbox import Outbox
 from sessionsched.table import Table
 from sessionsched.waits import Waits
@@ -78,6 +78,9 @@ class Timer(Protocol):
 class Driver(ABC, Generic[PromptT]):
     """Performs what a table orders."""
 
+    #: Says what time it is, on the clock that all times are on.
+    now: Callable[[], float]
+
     def __init__(self, options: Options) -> None:
         self.options = options
         #: Whether a submitted run is ready at once: there is no `prepare`.
@@ -94,15 +97,13 @@ class Driver(ABC, Generic[PromptT]):
         self._timers: dict[Run[PromptT], Timer] = {}
         #: Those that are not ready: the call of `prepare`, or the timer of a ticket.
         self._preparing: dict[Run[PromptT], Hook | Timer] = {}
-        #: How each order is performed. Each writes down that it was (`seen`) before anything else.
+        #: How each order is performed that not every run has: see `_perform`.
         self._do: Final[dict[str, Callable[[Any, float], None]]] = {
             Effect.ACCEPTED: self._accepted,
             Effect.QUEUED: self._queued,
-            Effect.START: self._start,
             Effect.FOLDED: self._folded,
             Effect.INTERRUPT: self._interrupt,
             Effect.DROP: self._drop,
-            Effect.END: self._end,
             WATCH: self._watch,
             TELL: self._told,
         }
@@ -114,14 +115,10 @@ class Driver(ABC, Generic[PromptT]):
         table.driver = self
         #: What was ordered and not performed yet.
         self.orders = table.outbox.effects
-        self._drain = table.outbox.drain
+        self._busy = table.outbox.busy
         self.hub: Hub[PromptT] = Hub(table.outbox)
 
     # --- what differs from driver to driver ---
-
-    @abstractmethod
-    def now(self) -> float:
-        """Say what time it is, on the clock that all times are on."""
 
     @abstractmethod
     def obey(self) -> None:
@@ -267,11 +264,45 @@ class Driver(ABC, Generic[PromptT]):
         """Perform what was ordered, unless somebody is at it; see whether a close can go on."""
         if self.resting:
             return
-        while self._drain(self._do, AT_ONCE):
-            if self.go_on_later():
-                return
+        orders, busy = self.orders, self._busy
+        turns = AT_ONCE
+        # Looked at again after each release: an append in between may have found us busy.
+        while orders and busy.acquire(False):
+            try:
+                turns = self._perform(turns)
+            finally:
+                busy.release()
+            if not turns:
+                if orders and self.go_on_later():
+                    return
+                turns = AT_ONCE
         if self.closing is not None:
             self.closing.check()
+
+    def _perform(self, turns: int) -> int:
+        """Perform so many orders, in their order. Gives how many turns are left.
+
+        Each order writes down that it was performed (`seen`) before anything else. What is done
+        may come back here (through a handler that submits, say): then it only adds to what is
+        being performed, so nothing recurses.
+        """
+        orders = self.orders
+        while orders and turns:
+            turns -= 1
+            effect, run, at = orders.popleft()
+            if effect is _EFFECT_START:
+                run.seen = effect
+                if run.rare is not PLAIN or self.hub.listening:
+                    self._start(run, at)
+                run.begin(self)
+            elif effect is _EFFECT_END:
+                run.seen = effect
+                if self._timers or self.closing is not None or self.hub.listening:
+                    self._end(run, at)
+                run.release(self)
+            else:
+                self._do[effect](run, at)
+        return turns
 
     def _accepted(self, run: DrivenRun[PromptT], at: float) -> None:
         run.seen = _EFFECT_ACCEPTED
@@ -301,12 +332,10 @@ class Driver(ABC, Generic[PromptT]):
             self.hub.publish(RunQueued, run, at)
 
     def _start(self, run: DrivenRun[PromptT], at: float) -> None:
-        run.seen = _EFFECT_START
         if self.hub.listening:
             self.hub.publish(RunStarted, run, at)
         if run.rare.terms is not None:
             self._start_on(run.rare.terms, run, at)
-        run.begin(self)
 
     def _start_on(self, terms: Terms, run: DrivenRun[PromptT], at: float) -> None:
         self._is_prepared(run)
@@ -370,14 +399,11 @@ class Driver(ABC, Generic[PromptT]):
             self.call_hook(options.on_dropped, run, options.settle_s, report, preparation)
 
     def _end(self, run: DrivenRun[PromptT], at: float) -> None:
-        run.seen = _EFFECT_END
-        if self._timers:
-            self._clear_timer(run)
+        self._clear_timer(run)
         if self.hub.listening:
             self.hub.publish(RunEnded, run, at)
         if self.closing is not None:
             self.closing.ended(run)
-        run.release(self)
 
     # --- timers ---
 

@@ -283,7 +283,11 @@ class Session(Generic[PromptT]):
 
     def _advance(self, now: float) -> None:
         """After any event: start what may start, so that nothing strands, however it went."""
-        if self.startable:
+        if (  # it is `startable`, with a call less
+            self.state is _SESSION_ACCEPTED
+            and not self.held
+            and self.line.first.state is _RUN_QUEUED  # type: ignore[union-attr]  # some wait
+        ):
             if self.slots is None or self.slots.take(self):
                 fire(self, _ON_START, self.line.first, now)
             return

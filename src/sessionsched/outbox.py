@@ -30,12 +30,13 @@ __all__ = ["ByOne", "Outbox"]
 class Outbox:
     """Effects on their way from decisions to whoever performs them."""
 
-    __slots__ = ("_busy", "append", "effects", "loud")
+    __slots__ = ("append", "busy", "effects", "loud")
 
     def __init__(self) -> None:
         #: What was ordered and not performed yet.
         self.effects: Final[deque[tuple[Any, Any, float]]] = deque()
-        self._busy = threading.Lock()
+        #: Held by whoever performs.
+        self.busy = threading.Lock()
         #: Straight to the deque: this is called several times per run.
         self.append = self.effects.append
         #: Whether anybody is there for effects that are only there to be announced.
@@ -47,7 +48,7 @@ class Outbox:
     @property
     def idle(self) -> bool:
         """Whether everything that was ordered has been performed."""
-        return not self.effects and not self._busy.locked()
+        return not self.effects and not self.busy.locked()
 
     def drain(
         self, do: Mapping[Any, Callable[[Any, float], object]], at_most: int = sys.maxsize
@@ -61,7 +62,7 @@ class Outbox:
         """
         effects, turns = self.effects, repeat(None, at_most)
         # Looked at again after each release: an append in between may have found us busy.
-        while effects and self._busy.acquire(False):
+        while effects and self.busy.acquire(False):
             try:
                 for _ in turns:
                     if not effects:
@@ -72,7 +73,7 @@ class Outbox:
                     if effects:
                         return True
             finally:
-                self._busy.release()
+                self.busy.release()
         return False
 
 

@@ -113,20 +113,23 @@ class Table(Generic[PromptT]):
         special = run.name != "" or run.when_busy is not _WHEN_QUEUE or run.seq != 0
         if special:
             _check_options(run)
+        ids = self.ids
         while True:
-            record = self._sessions.get(name)
-            if record is None:
-                record = self._make(name)
-            with record.lock:
+            record = self._sessions.get(name) or self._make(name)
+            record.lock.acquire()
+            try:
                 if record.retired:
                     continue
                 if special or self._closed or record.line.length >= self._max_waiting:
                     known = self._admit(record, run, now, ready=ready)
                 else:
                     run.session = record
-                    self.ids.add(run)
-                    known = self.ids.add_name(run) if self.ids.lookalikes else run
+                    run.seq = seq = ids.next_seq()  # as Ids.add, with a call less
+                    ids.in_flight[seq] = run
+                    known = ids.add_name(run) if ids.lookalikes else run
                     record.accept(run, now, ready)
+            finally:
+                record.lock.release()
             if known is not run:
                 _refuse_other(run, known)
             return known
@@ -252,15 +255,21 @@ class Table(Generic[PromptT]):
     ) -> bool:
         """Its handler is over. False: it isn't active (any longer), and nothing has changed."""
         record = run.session or _not_accepted(run)
-        with record.lock:
+        record.lock.acquire()
+        try:
             folded = record.finish(run, how, result, error, now)
             if folded is None:
                 return False
-            self.ids.forget(run)
+            if run.name:
+                self.ids.forget(run)
+            else:
+                del self.ids.in_flight[run.seq]  # the same, with a call less
             for follow_up in folded:
                 self.ids.forget(follow_up)
             if record.state is _SESSION_IDLE:
                 self._free(record)
+        finally:
+            record.lock.release()
         if self._slots is not None:
             self._hand_over(self._slots, now)
         return True

@@ -212,15 +212,21 @@ class OneByOne:
         self._first = first
         self._lock = threading.Lock()
 
-    def __enter__(self) -> None:
+    def acquire(self) -> None:
         first, self._first = self._first, None
         if first is not None:
             first()
         self._lock.acquire()
         self.taken += 1
 
-    def __exit__(self, *_: object) -> None:
+    def release(self) -> None:
         self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 def overtake(record: Record[Any], first: Callable[[], object] | None = None) -> OneByOne:

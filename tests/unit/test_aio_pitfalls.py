@@ -30,7 +30,7 @@ FAILED = ("failed", None)
 
 def task_of(handle: RunHandle[Any, Any]) -> asyncio.Task[Any]:
     """The task behind a run, found as a stranger would find it."""
-    [task] = [it for it in asyncio.all_tasks() if it.get_name() == handle.run_id]
+    [task] = [it for it in asyncio.all_tasks() if it.get_name() == handle.session_id]
     return task
 
 

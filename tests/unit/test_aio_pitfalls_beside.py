@@ -292,7 +292,7 @@ async def test_pitfall_17_with_abandon_after_the_session_goes_on_without_it() ->
         asyncio.get_running_loop().call_later(8, stop.set)
         first = scheduler.submit("chat", "a")
         await quiet()
-        [task] = [it for it in asyncio.all_tasks() if it.get_name() == first.run_id]
+        [task] = [it for it in asyncio.all_tasks() if it.get_name() == first.session_id]
         scheduler.cancel("chat")
         second = scheduler.submit("chat", "b")
         assert await second == "b"

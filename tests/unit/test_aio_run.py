@@ -329,7 +329,7 @@ async def test_how_a_handler_is_over_is_how_its_run_ends() -> None:
         agent.finish("a")
         agent.fail("b", error := ValueError("no"))
         agent._gate("c").cancel()  # its own doing: nobody has canceled the run
-        [task] = [it for it in asyncio.all_tasks() if it.get_name() == outside.run_id]
+        [task] = [it for it in asyncio.all_tasks() if it.get_name() == outside.session_id]
         task.cancel()
         outcomes = [await it.outcome() for it in (returned, raised, stray, outside)]
     assert [it.status for it in outcomes] == ["completed", "failed", "failed", "suspended"]

@@ -133,7 +133,7 @@ def test_what_is_ordered_just_before_the_drainer_lets_go_is_not_left_behind() ->
                 assert performed.prompts == [1]
             self.lock.release()
 
-    outbox._busy = cast("Any", LastMoment())
+    outbox.busy = cast("Any", LastMoment())
     order(outbox, 1)
     outbox.drain(ByOne(performed))
     assert performed.prompts == [1, 2]
@@ -158,7 +158,7 @@ def test_what_keeps_coming_whenever_the_drainer_lets_go_is_counted_too() -> None
         def release(self) -> None:
             order(outbox, next(later))
 
-    outbox._busy = cast("Any", Busy())
+    outbox.busy = cast("Any", Busy())
     order(outbox, 1)
     assert outbox.drain(ByOne(performed), 5)
     assert performed.prompts == [1, 2, 3], "to look in vain counts, too"

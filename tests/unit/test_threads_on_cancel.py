@@ -233,7 +233,7 @@ def test_a_callback_is_called_although_the_handler_leaves_before_it_is_told() ->
         outbox = scheduler._driver.table.outbox
         handle = scheduler.submit("chat", "a")
         come(inside)
-        with outbox._busy:  # another thread is about to perform the INTERRUPT
+        with outbox.busy:  # another thread is about to perform the INTERRUPT
             assert scheduler.cancel("chat").active is handle.run
             go.set()
             until(lambda: handle.state == "ended")

@@ -170,14 +170,20 @@ class Overtaken:
         self._until_then = iter([None] * (nth - 1) + [first])
         self._lock = threading.Lock()
 
-    def __enter__(self) -> None:
+    def acquire(self) -> None:
         first = next(self._until_then, None)
         if first is not None:
             first()
         self._lock.acquire()
 
-    def __exit__(self, *_: object) -> None:
+    def release(self) -> None:
         self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 class Agent:

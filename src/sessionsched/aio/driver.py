@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import weakref
 from asyncio import _get_running_loop  # gives None, where its public sister raises
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -35,6 +36,11 @@ _NOT_OPEN: Final = "not open: use it in `async with`, or make it where its event
 _NO_LOOP: Final = "its event loop is closed"
 
 
+def _no_time() -> float:
+    """What the clock says before there is a loop."""
+    return 0.0
+
+
 class AioDriver(Driver[PromptT]):
     """One scheduler's driver. Its times are in seconds, on the loop's clock."""
 
@@ -47,6 +53,7 @@ class AioDriver(Driver[PromptT]):
         self.shut = _NOT_OPEN
         #: There is a loop.
         self._opened = False
+        self.now = _no_time
         #: The loop was told, and will come to perform what was ordered until then.
         self._awake = False
         #: Tasks that have ever taken a turn here: they may wait for themselves.
@@ -67,7 +74,10 @@ class AioDriver(Driver[PromptT]):
             WrongLoop: it belongs to another one.
         """
         if not self._opened:
-            self.loop = asyncio.get_running_loop()
+            self.loop = loop = asyncio.get_running_loop()
+            # Straight to the clock, where the loop would only pass it on: every run asks twice.
+            stock = type(loop).time is asyncio.BaseEventLoop.time
+            self.now = time.monotonic if stock else loop.time
             self._opened = True
             self.shut = None
             self._teardown = Teardown(self)
@@ -84,9 +94,6 @@ class AioDriver(Driver[PromptT]):
             raise SchedulerClosed(self.shut)
         if asyncio.get_running_loop() is not self.loop:
             raise WrongLoop("wait on the event loop that the scheduler was opened on")
-
-    def now(self) -> float:
-        return self.loop.time() if self._opened else 0.0
 
     def call_at(self, when: float, call: Callable[[], object]) -> asyncio.TimerHandle:
         return self.loop.call_at(when, call)
@@ -144,11 +151,10 @@ class AioDriver(Driver[PromptT]):
     def accept(self, run: Run[PromptT], ready: bool) -> Run[PromptT]:  # noqa: FBT001
         if self.shut is not None:
             raise SchedulerClosed(self.shut, run.session_id, run.run_id or None)
-        loop = self.loop
-        here = _get_running_loop() is loop
-        if not here and loop.is_closed():
+        here = _get_running_loop() is self.loop
+        if not here and self.loop.is_closed():
             raise SchedulerClosed(_NO_LOOP, run.session_id, run.run_id or None)
-        known = self.table.accept(run, loop.time(), ready)
+        known = self.table.accept(run, self.now(), ready)
         if self.orders:
             if here:
                 self.perform_all()
@@ -209,11 +215,6 @@ class AioDriver(Driver[PromptT]):
         else:
             run.waiters.append(waiter)
         return waiter
-
-    def may_deadlock(self) -> bool:
-        """Whether whoever is about to wait is a run, or in a turn: nobody else waits for itself."""
-        me = asyncio.current_task()
-        return me in alive or (bool(self.hosts) and me in self.hosts)
 
     def close(self, drain_s: float) -> asyncio.Future[CloseReport[PromptT]]:
         """Close, or hurry up a close that is under way. Gives what is done when it is."""

@@ -11,19 +11,18 @@ Rule 3. What a task says of itself is read here, and here alone. Whether a run w
 from __future__ import annotations
 
 import asyncio
-import types
+from asyncio import Task, current_task
 from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import define
 
 from sessionsched.aio.handle import RunHandle
 from sessionsched.driven import DrivenRun
-from sessionsched.model import MADE_UP, How, PromptT, RunState
+from sessionsched.model import How, PromptT, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from sessionsched.aio.driver import AioDriver
     from sessionsched.model import Outcome, Run
 
@@ -39,10 +38,14 @@ _HOW_RETURNED: Final = How.RETURNED
 _RUN_ENDED: Final = RunState.ENDED
 
 
-@types.coroutine
-def _begin_here() -> Generator[None, None, None]:
-    """Wait for whoever goes on with this coroutine; nothing of the handler has run yet."""
-    yield
+class _Beginning:
+    """Where a coroutine waits for whoever goes on with it."""
+
+    # One step without a value. Not a generator of our own: this costs no Python call.
+    __await__: Final = staticmethod(partial(iter, (None,)))
+
+
+_BEGINNING: Final[Any] = _Beginning()
 
 
 @define(eq=False, weakref_slot=False, repr=False)
@@ -57,8 +60,9 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
             driver: AioDriver[PromptT] = self.session.driver  # type: ignore[union-attr]  # accepted
             waiter = driver.waiter(self)
             try:
-                if driver.may_deadlock():
-                    with driver.waits.wait(asyncio.current_task(), self):
+                me = current_task()
+                if me in alive or (driver.hosts and me in driver.hosts):
+                    with driver.waits.wait(me, self):  # nobody else can wait for itself
                         await waiter
                 else:
                     await waiter
@@ -72,10 +76,10 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
         work = self._work(driver)
         work.send(None)  # to where a cancel before the task's first step finds it
         # Not loop.create_task: with an eager task factory the handler would run in here.
-        self.carrier = task = asyncio.Task(
+        self.carrier = task = Task(
             work,
             loop=driver.loop,
-            name=self.name or f"{MADE_UP}{self.seq}",
+            name=self.name or self.session_id,  # of which it is the only one
             context=self.context or Context(),
         )
         alive[task] = self
@@ -84,7 +88,7 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
 
     async def _work(self, driver: AioDriver[PromptT]) -> object:
         try:
-            await _begin_here()
+            await _BEGINNING  # nothing of the handler has run yet
             self.begun = True
             result = await driver.options.handler(self)
         except asyncio.CancelledError as error:
@@ -100,7 +104,7 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
             self._finish(driver, _HOW_RAISED, error=error)
         else:
             if self.carrier is not None:  # as `_finish`, with fewer calls: most runs end here
-                driver.table.finish(self, _HOW_RETURNED, driver.loop.time(), result)
+                driver.table.finish(self, _HOW_RETURNED, driver.now(), result)
                 driver.perform_all()
             return result
         return None
