@@ -83,6 +83,7 @@ class Driver(ABC, Generic[PromptT]):
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self.handler = options.handler
         #: Whether a submitted run is ready at once: there is no `prepare`.
         self.plain = options.prepare is None
         self.use(Table(options.limits))
@@ -97,7 +98,7 @@ class Driver(ABC, Generic[PromptT]):
         self._timers: dict[Run[PromptT], Timer] = {}
         #: Those that are not ready: the call of `prepare`, or the timer of a ticket.
         self._preparing: dict[Run[PromptT], Hook | Timer] = {}
-        #: How each order is performed that not every run has: see `_perform`.
+        #: How each order is performed that not every run has: see `perform_all`.
         self._do: Final[dict[str, Callable[[Any, float], None]]] = {
             Effect.ACCEPTED: self._accepted,
             Effect.QUEUED: self._queued,
@@ -261,7 +262,12 @@ class Driver(ABC, Generic[PromptT]):
     # --- effects ---
 
     def perform_all(self) -> None:
-        """Perform what was ordered, unless somebody is at it; see whether a close can go on."""
+        """Perform what was ordered, unless somebody is at it; see whether a close can go on.
+
+        Each order writes down that it was performed (`seen`) before anything else. What is done
+        may come back here (through a handler that submits, say): then it only adds to what is
+        being performed, so nothing recurses.
+        """
         if self.resting:
             return
         orders, busy = self.orders, self._busy
@@ -269,40 +275,28 @@ class Driver(ABC, Generic[PromptT]):
         # Looked at again after each release: an append in between may have found us busy.
         while orders and busy.acquire(False):
             try:
-                turns = self._perform(turns)
+                while orders and turns:
+                    turns -= 1
+                    effect, run, at = orders.popleft()
+                    if effect is _EFFECT_START:
+                        run.seen = effect
+                        if run.rare is not PLAIN or self.hub.listening:
+                            self._start(run, at)
+                        run.begin(self)
+                    elif effect is _EFFECT_END:
+                        run.seen = effect
+                        if self._timers or self.closing is not None or self.hub.listening:
+                            self._end(run, at)
+                        run.release(self)
+                    else:
+                        self._do[effect](run, at)
             finally:
                 busy.release()
-            if not turns:
-                if orders and self.go_on_later():
-                    return
-                turns = AT_ONCE
+            if not turns and orders and self.go_on_later():
+                return
+            turns = turns or AT_ONCE
         if self.closing is not None:
             self.closing.check()
-
-    def _perform(self, turns: int) -> int:
-        """Perform so many orders, in their order. Gives how many turns are left.
-
-        Each order writes down that it was performed (`seen`) before anything else. What is done
-        may come back here (through a handler that submits, say): then it only adds to what is
-        being performed, so nothing recurses.
-        """
-        orders = self.orders
-        while orders and turns:
-            turns -= 1
-            effect, run, at = orders.popleft()
-            if effect is _EFFECT_START:
-                run.seen = effect
-                if run.rare is not PLAIN or self.hub.listening:
-                    self._start(run, at)
-                run.begin(self)
-            elif effect is _EFFECT_END:
-                run.seen = effect
-                if self._timers or self.closing is not None or self.hub.listening:
-                    self._end(run, at)
-                run.release(self)
-            else:
-                self._do[effect](run, at)
-        return turns
 
     def _accepted(self, run: DrivenRun[PromptT], at: float) -> None:
         run.seen = _EFFECT_ACCEPTED

@@ -3,8 +3,8 @@
 Rule 1. Every decision about a session is made here. Drivers obey; they never decide.
 Rule 2. Nothing here waits, locks, logs or asks the time: the same state and the same event give
         the same effects. The caller holds the session's lock and says what time it is.
-Rule 3. A session's state changes by `fire` alone, along ROWS (rows.py): an event with no row for
-        the current state is a bug, and raises.
+Rule 3. A session's state changes along ROWS alone (rows.py), by the steps that are compiled from
+        them: an event with no row for the current state is a bug, and raises.
 Rule 4. A wrong call (finishing a run that isn't active, say) changes nothing and says so.
 
 A session runs one run at a time and keeps later ones in line. A cancel raises the mark; whoever
@@ -34,7 +34,7 @@ from sessionsched.model import (
     SessionView,
     WhenBusy,
 )
-from sessionsched.rows import HOT, MACHINE, ROWS, SENTENCES, Row, fire
+from sessionsched.rows import HOT, MACHINE, ROWS, SENTENCES, Row
 from sessionsched.verdict import beats
 
 if TYPE_CHECKING:
@@ -53,15 +53,16 @@ if TYPE_CHECKING:
         def append(self, effect: tuple[Effect, Run[Any], float], /) -> None: ...
 
 
-__all__ = ["HOT", "MACHINE", "ROWS", "SENTENCES", "Row", "Session", "fire"]
+__all__ = ["HOT", "MACHINE", "ROWS", "SENTENCES", "Row", "Session"]
 
+# The steps of each event, by state, are called right here: `fire` would be one more call for each.
+_ON_ACCEPT: Final = HOT[Event.ACCEPT]
+_ON_START: Final = HOT[Event.START]
+_ON_CANCEL: Final = HOT[Event.CANCEL]
+_ON_FINISH: Final = HOT[Event.FINISH]
+_ON_SETTLE: Final = HOT[Event.SETTLE]
+_ON_FOLD: Final = HOT[Event.FOLD]
 # Members as globals: on Python 3.11 a look into the class costs more than a call.
-_ON_ACCEPT: Final = Event.ACCEPT
-_ON_START: Final = Event.START
-_ON_CANCEL: Final = Event.CANCEL
-_ON_FINISH: Final = Event.FINISH
-_ON_SETTLE: Final = Event.SETTLE
-_ON_FOLD: Final = Event.FOLD
 _WHEN_QUEUE: Final = WhenBusy.QUEUE
 _WHEN_REJECT: Final = WhenBusy.REJECT
 _SESSION_IDLE: Final = SessionState.IDLE
@@ -88,7 +89,7 @@ class Session(Generic[PromptT]):
     outbox: Outbox
     #: None: no limit to how many are active.
     slots: Slots[Any] | None
-    #: Equals what SENTENCES say about the fields below; only `fire` writes it.
+    #: Equals what SENTENCES say about the fields below; only the steps of HOT write it.
     state: SessionState = SessionState.IDLE
     #: Only rises, never above `newest`; whoever is in flight with `seq <= mark` is covered. (A
     #: follow-up that was taken goes with the run that took it, whatever its own seq.)
@@ -125,7 +126,7 @@ class Session(Generic[PromptT]):
         """Take in a run that was admitted and has its seq, covering what it supersedes."""
         if run.when_busy is not _WHEN_QUEUE and run.when_busy in SUPERSEDING:
             self.cancel(SUPERSEDING[run.when_busy], None, Cause.SUPERSEDED, now, hold=False)
-        fire(self, _ON_ACCEPT, run, now)
+        _ON_ACCEPT[self.state](self, run, now)
         if ready:
             run.state = _RUN_QUEUED
             if self.state is _SESSION_ACCEPTED:  # else others must be over first
@@ -198,7 +199,7 @@ class Session(Generic[PromptT]):
         if run is not self.active or (how is _HOW_ABANDONED and run.cause is None):
             return None
         folded = run.rare.folded
-        fire(self, _ON_FINISH, (run, how, result, error), now)
+        _ON_FINISH[self.state](self, (run, how, result, error), now)
         if self.slots is not None:
             self.slots.give()  # only now: whoever starts with this slot does so after this END
         self._advance(now)
@@ -208,7 +209,7 @@ class Session(Generic[PromptT]):
         """A dropped run has been recorded, or that failed. False: it is not ending."""
         if run.state is not _RUN_ENDING:
             return False
-        fire(self, _ON_SETTLE, (run, error), now)
+        _ON_SETTLE[self.state](self, (run, error), now)
         self._advance(now)
         return True
 
@@ -222,7 +223,7 @@ class Session(Generic[PromptT]):
         found = [run for run in self.line if run.follows_up and run.state is _RUN_QUEUED]
         found.sort(key=lambda run: run.seq)
         for run in found:
-            fire(self, _ON_FOLD, (taker, run), now)
+            _ON_FOLD[self.state](self, (taker, run), now)
         return tuple(found)
 
     def hold(self) -> bool:
@@ -262,7 +263,7 @@ class Session(Generic[PromptT]):
         if not self.startable:
             return False
         cast("Slots[Any]", self.slots).leave(self)
-        fire(self, _ON_START, self.line.first, now)
+        _ON_START[self.state](self, self.line.first, now)
         return True
 
     @property
@@ -289,7 +290,7 @@ class Session(Generic[PromptT]):
             and self.line.first.state is _RUN_QUEUED  # type: ignore[union-attr]  # some wait
         ):
             if self.slots is None or self.slots.take(self):
-                fire(self, _ON_START, self.line.first, now)
+                _ON_START[self.state](self, self.line.first, now)
             return
         if self.state is _SESSION_IDLE:
             self.held = False  # there is no line left to hold
@@ -310,7 +311,7 @@ class Session(Generic[PromptT]):
         fresh = active if active is not None and active.cause is None else None
         overruled = [run for run in ending if beats(cause, run.cause)]
         if fresh is not None or waiting:
-            fire(self, _ON_CANCEL, (fresh, waiting, cause), now)
+            _ON_CANCEL[self.state](self, (fresh, waiting, cause), now)
             self._advance(now)  # nothing can start, but it may have asked for a slot
         if active is not None and active is not fresh:
             set_cause(active, cause)

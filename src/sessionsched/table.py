@@ -108,14 +108,16 @@ class Table(Generic[PromptT]):
             IllegalEvent: this very run has ended before.
         """
         name = run.session_id
-        if name.__class__ is not str:
+        if type(name) is not str:
             checks.session_name(name)
         special = run.name != "" or run.when_busy is not _WHEN_QUEUE or run.seq != 0
         if special:
             _check_options(run)
         ids = self.ids
         while True:
-            record = self._sessions.get(name) or self._make(name)
+            record = self._sessions.get(name)
+            if record is None:
+                record = self._make(name)
             record.lock.acquire()
             try:
                 if record.retired:
@@ -124,7 +126,8 @@ class Table(Generic[PromptT]):
                     known = self._admit(record, run, now, ready=ready)
                 else:
                     run.session = record
-                    run.seq = seq = ids.next_seq()  # as Ids.add, with a call less
+                    next_seq = ids.next_seq
+                    run.seq = seq = next_seq()  # as Ids.add, with a call less
                     ids.in_flight[seq] = run
                     known = ids.add_name(run) if ids.lookalikes else run
                     record.accept(run, now, ready)
@@ -264,10 +267,11 @@ class Table(Generic[PromptT]):
                 self.ids.forget(run)
             else:
                 del self.ids.in_flight[run.seq]  # the same, with a call less
-            for follow_up in folded:
-                self.ids.forget(follow_up)
+            if folded:
+                self.ids.forget_all(folded)
             if record.state is _SESSION_IDLE:
-                self._free(record)
+                record.retired = True  # as `_free`, with a call less
+                del self._sessions[record.session_id]
         finally:
             record.lock.release()
         if self._slots is not None:

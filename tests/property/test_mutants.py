@@ -13,10 +13,10 @@ from sessionsched import Cause, Effect, Event, How, RunState, Scope, SessionStat
 from sessionsched.actions import drop, join
 from sessionsched.line import Line
 from sessionsched.machine import Session
-from sessionsched.rows import HOT
+from sessionsched.rows import HOT, MACHINE, compile_group, fire, flatten
 from sessionsched.slots import Slots
 from sessionsched.table import Table
-from sessionsched.testing.explore import Config, explore
+from sessionsched.testing.explore import Config, explore, wrong
 from sessionsched.testing.explore.step import deliver
 
 if TYPE_CHECKING:
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     Patch = pytest.MonkeyPatch
 
 SMALL = Config(prompts=3, cancels=2)
+
+
+def _with_rows(patch: Patch, event: Event, state: SessionState, *rows: Any) -> None:
+    """Let these rows be all there are for this event in this state."""
+    patch.setitem(HOT[event], state, compile_group(rows, HOT[event][state]))
+    patch.setattr(wrong, "_LEGAL", wrong._LEGAL | {(state, event)})
 
 
 def mark_compared_with_less(patch: Patch) -> None:
@@ -124,12 +130,11 @@ def fold_into_a_covered_run(patch: Patch) -> None:
             return ()
         found = [run for run in session.line if run.follows_up and run.state is RunState.QUEUED]
         for run in found:
-            sessionsched.machine.fire(session, Event.FOLD, (taker, run), now)
+            fire(session, Event.FOLD, (taker, run), now)
         return tuple(found)
 
     patch.setattr(Session, "fold", fold)
-    loop = ((None, join, SessionState.CANCELED),)
-    patch.setitem(HOT[Event.FOLD], SessionState.CANCELED, loop)
+    _with_rows(patch, Event.FOLD, SessionState.CANCELED, (None, join, SessionState.CANCELED))
 
 
 def own_turn_runs_are_folded_too(patch: Patch) -> None:
@@ -139,7 +144,7 @@ def own_turn_runs_are_folded_too(patch: Patch) -> None:
             return ()
         found = [run for run in session.line if run.state is RunState.QUEUED]
         for run in found:
-            sessionsched.machine.fire(session, Event.FOLD, (taker, run), now)
+            fire(session, Event.FOLD, (taker, run), now)
         return tuple(found)
 
     patch.setattr(Session, "fold", fold)
@@ -151,8 +156,8 @@ def two_outcomes_for_a_dropped_run(patch: Patch) -> None:
         for run in about[1]:
             session.outbox.append((Effect.END, run, now))
 
-    rows = ((None, drop_and_end, SessionState.CANCELED),)
-    patch.setitem(HOT[Event.CANCEL], SessionState.ACCEPTED, rows)
+    row = None, drop_and_end, SessionState.CANCELED
+    _with_rows(patch, Event.CANCEL, SessionState.ACCEPTED, row)
 
 
 def dropped_run_vanishes(patch: Patch) -> None:
@@ -161,10 +166,9 @@ def dropped_run_vanishes(patch: Patch) -> None:
         session.ending.remove(run)
         run.state = RunState.ENDED
 
-    rows = tuple(
-        (when, forget, target) for when, _, target in HOT[Event.SETTLE][SessionState.CANCELED]
-    )
-    patch.setitem(HOT[Event.SETTLE], SessionState.CANCELED, rows)
+    right = flatten(MACHINE)[Event.SETTLE][SessionState.CANCELED]
+    rows = [(when, forget, target) for when, _, target in right]
+    _with_rows(patch, Event.SETTLE, SessionState.CANCELED, *rows)
 
 
 def next_run_starts_while_the_canceled_one_unwinds(patch: Patch) -> None:
@@ -191,12 +195,14 @@ def newest_first(patch: Patch) -> None:
 
 
 def hold_is_forgotten(patch: Patch) -> None:
-    def startable(session: Session[Any]) -> bool:
-        first = session.line.first
-        waits = first is not None and first.state is RunState.QUEUED
-        return session.state is SessionState.ACCEPTED and waits
+    right = Session._advance
 
-    patch.setattr(Session, "startable", property(startable))
+    def advance(session: Session[Any], now: float) -> None:
+        held, session.held = session.held, False
+        right(session, now)
+        session.held = held and session.state is not SessionState.IDLE
+
+    patch.setattr(Session, "_advance", advance)
 
 
 def scope_active_takes_the_line_with_it(patch: Patch) -> None:
@@ -237,8 +243,8 @@ def handler_is_never_told(patch: Patch) -> None:
         active, _waiting, active.cause = about
         drop(session, about, now)
 
-    rows = ((None, silent, SessionState.CANCELED),)
-    patch.setitem(HOT[Event.CANCEL], SessionState.ACTIVE, rows)
+    row = None, silent, SessionState.CANCELED
+    _with_rows(patch, Event.CANCEL, SessionState.ACTIVE, row)
 
 
 def slots_go_to_the_last_that_asked(patch: Patch) -> None:

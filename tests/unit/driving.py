@@ -5,16 +5,19 @@ Beside it stand the few things that make a race come out the same way every time
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from sessionsched import Cause, How, Run, RunState, Scope, Table, WhenBusy
+from sessionsched.rows import HOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from sessionsched import CancelReceipt, Effect, Limits, Outcome
+    from sessionsched import CancelReceipt, Effect, Event, Limits, Outcome, SessionState
+    from sessionsched.rows import Step
     from sessionsched.table import Record
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "ends",
     "outcome",
     "overtake",
+    "running_on",
     "states",
 ]
 
@@ -237,3 +241,16 @@ def overtake(record: Record[Any], first: Callable[[], object] | None = None) -> 
     lock = OneByOne(first)
     record.lock = cast("threading.Lock", lock)
     return lock
+
+
+@contextlib.contextmanager
+def running_on(table: Mapping[Event, Mapping[SessionState, Step]]) -> Iterator[None]:
+    """Let sessions run on these steps, instead of those that were compiled from ROWS."""
+    before = {event: dict(steps) for event, steps in HOT.items()}
+    try:
+        for event, steps in table.items():
+            HOT[event].update(steps)
+        yield
+    finally:
+        for event, steps in before.items():
+            HOT[event].update(steps)

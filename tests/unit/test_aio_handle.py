@@ -63,7 +63,7 @@ async def test_waiting_with_a_timeout_leaves_the_run_alone() -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(handle, 3)
         assert handle.state is RunState.ACTIVE
-        assert not handle.run.waiters, "who gave up is forgotten"  # type: ignore[attr-defined]
+        assert handle.run.waiter is None, "who gave up is forgotten"  # type: ignore[attr-defined]
         agent.finish("a")
         assert await handle == "a done"
 

@@ -7,21 +7,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from driving import running_on
 
-import sessionsched.machine
-import sessionsched.rows
 from sessionsched import Event, SessionState
 from sessionsched.machine import Session
 from sessionsched.model import LIFE
-from sessionsched.rows import ROWS, compile_table, declare, fire
+from sessionsched.rows import MACHINE, ROWS, compile_table, declare
 from sessionsched.testing.explore import Config, Search
 from sessionsched.testing.explore.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pytest
-
+    from sessionsched.rows import Step
     from sessionsched.testing.explore.situation import Action, Frozen
 
 CONFIG = Config(prompts=3, cancels=2)
@@ -59,28 +57,28 @@ class Log:
         return lines
 
 
-def test_the_stock_machine_and_the_compiled_table_agree_on_every_reachable_case(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_stock_machine_and_the_compiled_table_agree_on_every_reachable_case() -> None:
     log = Log()
     stock = declare(log.rows)
-    monkeypatch.setattr(sessionsched.rows, "HOT", compile_table(stock))
 
-    def stock_fire(session: Session[Any], event: Event, about: object, now: float) -> None:
-        assert stock.events[event.value].trigger(session, session, about, now) is True
+    def stock_step(event: Event) -> Step:
+        def step(session: Session[Any], about: object, now: float) -> None:
+            assert stock.events[event.value].trigger(session, session, about, now) is True
 
+        return step
+
+    stock_table = {event: dict.fromkeys(SessionState, stock_step(event)) for event in Event}
     called: Counter[str] = Counter()
     cases = 0
     world = World(CONFIG)
     for before, action in reachable():
         log.take()
         results = []
-        for how in (fire, stock_fire):
-            monkeypatch.setattr(sessionsched.machine, "fire", how)
-            world.load(before)
-            world.act(action)
+        for table in (compile_table(stock), stock_table):
+            with running_on(table):
+                world.load(before)
+                world.act(action)
             results.append((log.take(), world.sessions(), world.effects()))
-        monkeypatch.setattr(sessionsched.machine, "fire", fire)
         assert results[0] == results[1], action
         called.update(name for name, _ in results[0][0])
         cases += 1
@@ -88,22 +86,26 @@ def test_the_stock_machine_and_the_compiled_table_agree_on_every_reachable_case(
     assert set(called) == {f.__name__ for row in ROWS for f in (row.do, row.when) if f}
 
 
-def test_every_row_is_taken_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_is_taken_somewhere() -> None:
     taken: Counter[tuple[SessionState, Event, SessionState, object]] = Counter()
 
-    def noting_fire(session: Session[Any], event: Event, about: object, now: float) -> None:
-        source = session.state
-        guards = [row for row in ROWS if (row.source, row.event) == (source, event)]
-        chosen = next(row for row in guards if row.when is None or row.when(session, about, now))
-        fire(session, event, about, now)
-        assert session.state is chosen.target
-        taken[source, event, chosen.target, chosen.when] += 1
+    def noting(event: Event) -> Step:
+        def step(session: Session[Any], about: object, now: float) -> None:
+            source = session.state
+            rows = [row for row in ROWS if (row.source, row.event) == (source, event)]
+            chosen = next(row for row in rows if row.when is None or row.when(session, about, now))
+            compiled[event][source](session, about, now)
+            assert session.state is chosen.target
+            taken[source, event, chosen.target, chosen.when] += 1
 
-    monkeypatch.setattr(sessionsched.machine, "fire", noting_fire)
+        return step
+
+    compiled = compile_table(MACHINE)
     world = World(CONFIG)
-    for before, action in reachable():
-        world.load(before)
-        world.act(action)
+    with running_on({event: dict.fromkeys(SessionState, noting(event)) for event in Event}):
+        for before, action in reachable():
+            world.load(before)
+            world.act(action)
     assert {(row.source, row.event, row.target, row.when) for row in ROWS} == set(taken)
 
 

@@ -10,7 +10,11 @@ import asyncio
 import contextlib
 import time
 import weakref
-from asyncio import _get_running_loop  # gives None, where its public sister raises
+from asyncio import (
+    _get_running_loop,  # gives None, where its public sister raises
+    current_task,
+)
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sessionsched.aio.run import alive
@@ -45,6 +49,8 @@ class AioDriver(Driver[PromptT]):
     """One scheduler's driver. Its times are in seconds, on the loop's clock."""
 
     loop: asyncio.AbstractEventLoop
+    #: The thread that the loop was last seen to run in.
+    thread: int
     #: Done when a close is.
     closed: asyncio.Future[CloseReport[PromptT]]
 
@@ -56,8 +62,8 @@ class AioDriver(Driver[PromptT]):
         self.now = _no_time
         #: The loop was told, and will come to perform what was ordered until then.
         self._awake = False
-        #: Tasks that have ever taken a turn here: they may wait for themselves.
-        self.hosts: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+        #: Tasks that have ever taken a turn here: they may wait for themselves. None: nobody has.
+        self.hosts: weakref.WeakSet[asyncio.Task[Any]] | None = None
         #: Tasks that no active run refers to, and whose they are: hooks, and abandoned handlers.
         self.kept: dict[asyncio.Task[Any], Run[PromptT]] = {}
 
@@ -94,6 +100,7 @@ class AioDriver(Driver[PromptT]):
             raise SchedulerClosed(self.shut)
         if asyncio.get_running_loop() is not self.loop:
             raise WrongLoop("wait on the event loop that the scheduler was opened on")
+        self.thread = get_ident()
 
     def call_at(self, when: float, call: Callable[[], object]) -> asyncio.TimerHandle:
         return self.loop.call_at(when, call)
@@ -151,10 +158,16 @@ class AioDriver(Driver[PromptT]):
     def accept(self, run: Run[PromptT], ready: bool) -> Run[PromptT]:  # noqa: FBT001
         if self.shut is not None:
             raise SchedulerClosed(self.shut, run.session_id, run.run_id or None)
-        here = _get_running_loop() is self.loop
-        if not here and self.loop.is_closed():
-            raise SchedulerClosed(_NO_LOOP, run.session_id, run.run_id or None)
-        known = self.table.accept(run, self.now(), ready)
+        loop = self.loop
+        # Whoever submits is mostly a task of this loop. On 3.11 to ask which loop runs costs a call
+        # of the system, so that is what is looked for first.
+        here = self.thread == get_ident() and current_task(loop) is not None
+        if not here:
+            here = _get_running_loop() is loop
+            if not here and loop.is_closed():
+                raise SchedulerClosed(_NO_LOOP, run.session_id, run.run_id or None)
+        now = self.now
+        known = self.table.accept(run, now(), ready)
         if self.orders:
             if here:
                 self.perform_all()
@@ -201,20 +214,11 @@ class AioDriver(Driver[PromptT]):
 
     # --- waiting and closing ---
 
-    def waiter(self, run: AioRun[PromptT]) -> asyncio.Future[None]:
-        """Give something to wait for: it is done when the run has ended.
-
-        Raises:
-            WrongLoop: wait on the scheduler's own loop.
-        """
-        if _get_running_loop() is not self.loop or self.shut is not None:
-            self.on_its_loop()
-        waiter: asyncio.Future[None] = asyncio.Future(loop=self.loop)
-        if run.waiters is None:
-            run.waiters = [waiter]
-        else:
-            run.waiters.append(waiter)
-        return waiter
+    def takes_turns(self, task: asyncio.Task[Any]) -> None:
+        """Remember a task that is about to be the host of a run."""
+        if self.hosts is None:
+            self.hosts = weakref.WeakSet()
+        self.hosts.add(task)
 
     def close(self, drain_s: float) -> asyncio.Future[CloseReport[PromptT]]:
         """Close, or hurry up a close that is under way. Gives what is done when it is."""

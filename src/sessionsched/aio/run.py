@@ -11,20 +11,21 @@ Rule 3. What a task says of itself is read here, and here alone. Whether a run w
 from __future__ import annotations
 
 import asyncio
-from asyncio import Task, current_task
-from contextvars import Context
+from asyncio import Future, Task, current_task
+from contextvars import Context, copy_context
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import define
 
 from sessionsched.aio.handle import RunHandle
 from sessionsched.driven import DrivenRun
-from sessionsched.model import How, PromptT, RunState
+from sessionsched.model import How, Outcome, PromptT, RunState
 
 if TYPE_CHECKING:
     from sessionsched.aio.driver import AioDriver
-    from sessionsched.model import Outcome, Run
+    from sessionsched.model import Run
 
 __all__ = ["AioRun", "alive"]
 
@@ -52,36 +53,67 @@ _BEGINNING: Final[Any] = _Beginning()
 class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
     """A run that an asyncio task carries."""
 
-    #: Whoever waits for its end; None: nobody, or it has ended.
-    waiters: list[asyncio.Future[None]] | None = None
+    #: Whoever waits for its end: mostly there is one, and needs no list. None: nobody, or it has
+    #: ended.
+    waiter: Future[None] | None = None
+    more_waiters: list[Future[None]] | None = None
 
     async def outcome(self) -> Outcome[Any]:
         if self.state is not _RUN_ENDED:
             driver: AioDriver[PromptT] = self.session.driver  # type: ignore[union-attr]  # accepted
-            waiter = driver.waiter(self)
+            me = current_task(driver.loop)
+            if me is None or driver.thread != get_ident() or driver.shut is not None:
+                driver.on_its_loop()  # it may be all the same
+            waiter: Future[None] = Future(loop=driver.loop)
+            if self.waiter is None:
+                self.waiter = waiter
+            else:
+                self._expect(waiter)
             try:
-                me = current_task()
-                if me in alive or (driver.hosts and me in driver.hosts):
+                if me in alive or (driver.hosts is not None and me in driver.hosts):
                     with driver.waits.wait(me, self):  # nobody else can wait for itself
                         await waiter
                 else:
                     await waiter
             except BaseException:
-                if self.waiters is not None:
-                    self.waiters.remove(waiter)
+                self._forget(waiter)
                 raise
-        return self.ended  # type: ignore[return-value]  # it has
+        status, cause = self.verdict  # as `ended`, with a call less
+        return Outcome(
+            status, cause, self.returned, self.raised,
+            self.accepted_at, self.started_at, self.ended_at,
+            self.rare.folded_into, self.rare.abandoned,
+        )  # fmt: skip
+
+    def _expect(self, waiter: Future[None]) -> None:
+        """Somebody else waits already."""
+        if self.more_waiters is None:
+            self.more_waiters = []
+        self.more_waiters.append(waiter)
+
+    def _forget(self, waiter: Future[None]) -> None:
+        """Whoever waited there has something else to do."""
+        if self.waiter is waiter:
+            self.waiter = None
+        elif self.more_waiters is not None:
+            self.more_waiters.remove(waiter)
 
     def begin(self, driver: AioDriver[PromptT]) -> None:
         work = self._work(driver)
         work.send(None)  # to where a cancel before the task's first step finds it
         # Not loop.create_task: with an eager task factory the handler would run in here.
-        self.carrier = task = Task(
-            work,
-            loop=driver.loop,
-            name=self.name or self.session_id,  # of which it is the only one
-            context=self.context or Context(),
-        )
+        context = self.context
+        if context is None and not copy_context():
+            # A copy of what is empty here is as good as a new one, and half the price.
+            task = Task(work, loop=driver.loop, name=self.name or self.session_id)
+        else:
+            task = Task(
+                work,
+                loop=driver.loop,
+                name=self.name or self.session_id,  # of which it is the only one
+                context=context or Context(),
+            )
+        self.carrier = task
         alive[task] = self
         if driver.waits.counts:
             driver.waits.carries(self, task)
@@ -90,7 +122,8 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
         try:
             await _BEGINNING  # nothing of the handler has run yet
             self.begun = True
-            result = await driver.options.handler(self)
+            handler = driver.handler
+            result = await handler(self)
         except asyncio.CancelledError as error:
             self._is_canceled(driver, error)
             raise
@@ -104,7 +137,8 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
             self._finish(driver, _HOW_RAISED, error=error)
         else:
             if self.carrier is not None:  # as `_finish`, with fewer calls: most runs end here
-                driver.table.finish(self, _HOW_RETURNED, driver.now(), result)
+                now = driver.now
+                driver.table.finish(self, _HOW_RETURNED, now(), result)
                 driver.perform_all()
             return result
         return None
@@ -144,7 +178,16 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
         if driver.waits.counts:
             driver.waits.over(self)
         self.carrier = self.context = None
-        waiters, self.waiters = self.waiters, None
+        waiter = self.waiter
+        if waiter is not None:
+            self.waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+        if self.more_waiters is not None:
+            self._wake_more()
+
+    def _wake_more(self) -> None:
+        waiters, self.more_waiters = self.more_waiters, None
         for waiter in waiters or ():
             if not waiter.done():
                 waiter.set_result(None)

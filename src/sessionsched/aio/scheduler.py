@@ -36,7 +36,6 @@ class Scheduler(
     `cancel`, `snapshot` ...) may come from any thread; what is awaited is awaited on its loop.
     """
 
-    _run_kind = AioRun
     _ticket_kind = Ticket
 
     def __init__(
@@ -79,6 +78,7 @@ class Scheduler(
             abandon_after=abandon_after,
             settle_timeout=settle_timeout,
         )
+        self._run_kind = AioRun  # not in the class: there it would be found at thrice the price
         self._driver: AioDriver[PromptT] = AioDriver(options)
         with contextlib.suppress(RuntimeError):  # no loop runs here: `async with` will say which
             self._driver.open()

@@ -85,7 +85,7 @@ class Turn(Generic[PromptT]):
         if run.state is not RunState.NEW:
             raise taken(run)
         run.host = cast("asyncio.Task[Any]", asyncio.current_task())
-        driver.hosts.add(run.host)
+        driver.takes_turns(run.host)
         active = driver.table.session(run.session_id).active
         driver.waits.refuse(run.host, run.session_id, active)
         run.moment = driver.loop.create_future()

@@ -38,7 +38,6 @@ class ThreadScheduler(
     runs whatever may start next. Everything may be called from any thread.
     """
 
-    _run_kind = ThreadRun
     _ticket_kind = ThreadTicket
 
     def __init__(
@@ -87,6 +86,7 @@ class ThreadScheduler(
             abandon_after=abandon_after,
             settle_timeout=settle_timeout,
         )
+        self._run_kind = ThreadRun  # not in the class: there it would be found at thrice the price
         self._driver: ThreadDriver[PromptT] = ThreadDriver(options, threads)
 
     def turn(

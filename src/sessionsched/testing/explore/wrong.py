@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sessionsched.errors import IllegalEvent, Refused
 from sessionsched.model import Cause, Event, How, Run, RunState, Scope, WhenBusy
-from sessionsched.rows import HOT, fire
+from sessionsched.rows import ROWS, fire
 from sessionsched.testing.explore.judge import Violation
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Wrong: TypeAlias = tuple[str, str, Callable[[], object]]
 
 __all__ = ["make_wrong_calls"]
+
+_LEGAL: Final = {(row.source, row.event) for row in ROWS}
 
 
 def make_wrong_calls(world: World, situation: Frozen) -> int:
@@ -135,7 +137,7 @@ def _on_session(world: World, record: Any) -> Iterator[Wrong]:
     else:
         yield "X10", f"resume of {name}", lambda: table.resume(name, 0.0)
     for event in Event:
-        if not HOT[event][record.state]:
+        if (record.state, event) not in _LEGAL:
             wrong = functools.partial(fire, record, event, None, 0.0)
             yield "rows", f"{event} in {record.state}", wrong
 
