@@ -219,7 +219,7 @@ def _if(when: Guard, act: Action, target: SessionState, otherwise: Step) -> Step
 
 def _tuned(step: Step) -> Step:
     """Let it have its code to itself: Python tunes each place to what is called from there."""
-    step.__code__ = step.__code__.replace()  # type: ignore[attr-defined]  # it is a function
+    step.__code__ = step.__code__.replace()
     return step
 
 
