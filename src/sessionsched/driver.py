@@ -47,14 +47,11 @@ if TYPE_CHECKING:
     from sessionsched.model import CancelReceipt, Run
     from sessionsched.options import Options
 
-__all__ = ["AT_ONCE", "TELL", "WATCH", "Driver", "Timer"]
+__all__ = ["TELL", "WATCH", "Driver", "Timer"]
 
 #: Orders in the outbox that are no effects of a session: let an observer in, tell observers.
 WATCH: Final = "watch"
 TELL: Final = "tell"
-
-#: How many orders are performed before others have their turn: some keep giving orders.
-AT_ONCE: Final = 1000
 
 # Members as globals: on Python 3.11 a look into the class costs more than a call.
 _EFFECT_ACCEPTED: Final = Effect.ACCEPTED
@@ -80,6 +77,8 @@ class Driver(ABC, Generic[PromptT]):
 
     #: Says what time it is, on the clock that all times are on.
     now: Callable[[], float]
+    #: How many orders are performed before others have their turn: some keep giving orders.
+    at_once = 1000
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -92,6 +91,8 @@ class Driver(ABC, Generic[PromptT]):
         self.shut: str | None = None
         #: Others have their turn, and then somebody goes on: whoever comes before that does not.
         self.resting = False
+        #: How many orders may be performed before that.
+        self._turns = self.at_once
         #: None until somebody closes.
         self.closing: Closing[PromptT] | None = None
         #: What will happen to a run unless something else does first: at most one thing.
@@ -127,7 +128,7 @@ class Driver(ABC, Generic[PromptT]):
 
     @abstractmethod
     def go_on_later(self) -> bool:
-        """Have the rest performed soon, but not here and now. False: that can't be done."""
+        """Have the rest performed soon, but not here and now. False: that is not called for."""
 
     @abstractmethod
     def call_at(self, when: float, call: Callable[[], object]) -> Timer:
@@ -271,7 +272,7 @@ class Driver(ABC, Generic[PromptT]):
         if self.resting:
             return
         orders, busy = self.orders, self._busy
-        turns = AT_ONCE
+        turns = self._turns
         # Looked at again after each release: an append in between may have found us busy.
         while orders and busy.acquire(False):
             try:
@@ -292,9 +293,11 @@ class Driver(ABC, Generic[PromptT]):
                         self._do[effect](run, at)
             finally:
                 busy.release()
-            if not turns and orders and self.go_on_later():
+            if not turns and self.go_on_later():
+                self._turns = self.at_once
                 return
-            turns = turns or AT_ONCE
+            turns = turns or self.at_once
+        self._turns = turns
         if self.closing is not None:
             self.closing.check()
 

@@ -51,6 +51,9 @@ class AioDriver(Driver[PromptT]):
     loop: asyncio.AbstractEventLoop
     #: The thread that the loop was last seen to run in.
     thread: int
+    # So that few tasks have been made and not begun: a burst of prompts would else make a task for
+    # every session at once, for the collector to walk.
+    at_once = 200
     #: Done when a close is.
     closed: asyncio.Future[CloseReport[PromptT]]
 
