@@ -38,7 +38,7 @@ from sessionsched.rows import HOT, MACHINE, ROWS, SENTENCES, Row, fire
 from sessionsched.verdict import beats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Protocol
 
     from sessionsched.model import Run
@@ -204,13 +204,15 @@ class Session(Generic[PromptT]):
         self._advance(now)
         return folded
 
-    def settle(self, run: Run[PromptT], error: BaseException | None, now: float) -> bool:
-        """A dropped run has been recorded, or that failed. False: it is not ending."""
-        if run.state is not _RUN_ENDING:
-            return False
-        fire(self, _ON_SETTLE, (run, error), now)
-        self._advance(now)
-        return True
+    def settle(
+        self, runs: Sequence[Run[PromptT]], error: BaseException | None, now: float
+    ) -> list[Run[PromptT]]:
+        """Dropped runs have been recorded, or that failed. Gives those of them that were ending."""
+        ending = [run for run in runs if run.state is _RUN_ENDING]
+        if ending:
+            fire(self, _ON_SETTLE, (ending, error), now)
+            self._advance(now)
+        return ending
 
     def fold(self, taker: Run[PromptT], now: float) -> tuple[Run[PromptT], ...]:
         """The active run asks for follow-ups: gives the ready ones, in accept order.

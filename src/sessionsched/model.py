@@ -218,8 +218,6 @@ class _Rare(Generic[PromptT]):
     failure: BaseException | None = None
     #: For its driver: what was agreed for it, where that is unusual.
     terms: Any = None
-    #: For its driver: how often it was told to stop.
-    told: int = 0
     #: For its driver: where its error was raised, once somebody was told of it.
     trace: TracebackType | None = None
 

@@ -53,7 +53,7 @@ from sessionsched.slots import Slots
 from sessionsched.verdict import STATUS_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sessionsched.model import Effect, How, Run
 
@@ -276,14 +276,19 @@ class Table(Generic[PromptT]):
 
     def settle(self, run: Run[PromptT], now: float, error: BaseException | None = None) -> bool:
         """Its drop is recorded, or that failed. False: it isn't ending, and nothing has changed."""
-        record = run.session or _not_accepted(run)
+        return self.settle_all((run,), now, error)
+
+    def settle_all(
+        self, runs: Sequence[Run[PromptT]], now: float, error: BaseException | None = None
+    ) -> bool:
+        """Settle drops of one session in one go, in this order. False: none of them is ending."""
+        record = runs[0].session or _not_accepted(runs[0])
         with record.lock:
-            if not record.settle(run, error, now):
-                return False
-            self.ids.forget(run)
-            if record.state is _SESSION_IDLE:
+            settled = record.settle(runs, error, now)
+            self.ids.forget(*settled)
+            if settled and record.state is _SESSION_IDLE:
                 self._free(record)
-        return True
+        return bool(settled)
 
     def fold(self, taker: Run[PromptT], now: float) -> tuple[Run[PromptT], ...]:
         """Let the follow-ups that wait join the active run, which asks for them."""

@@ -173,7 +173,6 @@ def cancels_hit_whoever_is_active_when_they_are_delivered(patch: Patch) -> None:
             if carrier is not None:
                 carrier.cancel()
 
-        run.own.told += 1
         run.driver.loop.call_soon(later)
 
     patch.setattr(AioRun, "stop", stop)
