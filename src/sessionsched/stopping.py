@@ -112,7 +112,7 @@ class Stopping(Generic[PromptT]):
         return next(iter(self._looks.values()), None)
 
     def _due(self, when: float) -> None:
-        """Look at those whose time has come, by the timer or by the clock, which may lag a little."""
+        """Look at those whose time has come, by the timer or by the clock: one may lag a little."""
         until = max(when, self._driver.now())
         try:
             for _ in range(len(self._looks)):  # at nobody twice, however short the grace is

@@ -15,6 +15,7 @@ from sessionsched.driver import Driver
 from sessionsched.hooks import Hook
 from sessionsched.hub import Audience
 from sessionsched.machine import Session
+from sessionsched.stopping import Stopping
 from sessionsched.table import Table
 
 if TYPE_CHECKING:
@@ -55,11 +56,12 @@ def interrupts_overtake_starts(patch: Patch) -> None:
 
 
 def nobody_comes_back_after_the_grace(patch: Patch) -> None:
-    patch.setattr(Driver, "_still_going", lambda *_, **__: None)
+    patch.setattr(Stopping, "_look_at", lambda *_: None)
 
 
 def timers_outlive_their_runs(patch: Patch) -> None:
-    patch.setattr(Driver, "_clear_timer", lambda driver, run: driver._timers.pop(run, None))
+    patch.setattr(Driver, "clear_timer", lambda driver, run: driver._timers.pop(run, None))
+    patch.setattr(Stopping, "over", lambda stopping, run: stopping._looks.pop(run, None))
 
 
 def no_hand_over_after_a_failure(patch: Patch) -> None:
@@ -76,7 +78,7 @@ def no_hand_over_after_a_failure(patch: Patch) -> None:
 
 def the_end_is_told_after_whoever_waits_is_woken(patch: Patch) -> None:
     def end(driver: Any, run: Any, at: float) -> None:
-        driver._clear_timer(run)
+        driver.clear_timer(run)
         run.release(driver)
         if driver.closing is not None:
             driver.closing.ended(run)
