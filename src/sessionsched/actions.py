@@ -41,6 +41,8 @@ _RUN_ENDING: Final = RunState.ENDING
 _EFFECT_DROP: Final = Effect.DROP
 _EFFECT_INTERRUPT: Final = Effect.INTERRUPT
 _HOW_RETURNED: Final = How.RETURNED
+_HOW_SKIPPED: Final = How.SKIPPED
+_HOW_ABANDONED: Final = How.ABANDONED
 _RUN_FOLDED: Final = RunState.FOLDED
 _EFFECT_FOLDED: Final = Effect.FOLDED
 _EFFECT_END: Final = Effect.END
@@ -100,11 +102,11 @@ def drop(session: AnySession, about: Covered, now: float) -> None:
     """Cover runs that wait: they never start, and end once that is recorded."""
     _active, waiting, cause = about
     session.line.hand_over(waiting, session.ending)
-    order = session.outbox.append
     for run in waiting:
         run.state = _RUN_ENDING
         run.cause = cause
-        order((_EFFECT_DROP, run, now))
+    if waiting:
+        session.outbox.append((_EFFECT_DROP, waiting, now))
 
 
 def interrupt(session: AnySession, about: Covered, now: float) -> None:
@@ -130,9 +132,9 @@ def end_active(session: AnySession, about: Finished, now: float) -> None:
 
 
 def _note_how(taker: AnyRun, how: How) -> None:
-    if how is How.SKIPPED:
+    if how is _HOW_SKIPPED:
         taker.started_at = None
-    elif how is How.ABANDONED:
+    elif how is _HOW_ABANDONED:
         taker.own.abandoned = True
 
 

@@ -37,7 +37,7 @@ from sessionsched.table import Table
 from sessionsched.waits import Waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sessionsched.closing import Closing
     from sessionsched.driven import DrivenRun, Terms
@@ -360,39 +360,31 @@ class Driver(ABC, Generic[PromptT]):
             self.hub.publish(RunCanceling, run, at, run.cause)
         self.stopping.tell(run, at, at)
 
-    def _drop(self, run: DrivenRun[PromptT], at: float) -> None:
-        options = self.options
-        if options.on_dropped is None and not self.hub.listening:
-            self._settle(self._dropped_with(run))
+    def _drop(self, runs: Sequence[DrivenRun[PromptT]], at: float) -> None:
+        """Have it recorded. If there is nobody to do so or to be told, they end together."""
+        if self.options.on_dropped is not None or self.hub.listening:
+            for run in runs:
+                self._drop_one(run, at)
             return
+        if self._timers or self._preparing:
+            for run in runs:
+                self._is_prepared(run)
+                self.clear_timer(run)
+        self.table.settle_all(runs, self.now())
+
+    def _drop_one(self, run: DrivenRun[PromptT], at: float) -> None:
         run.seen = _EFFECT_DROP
         run.notice_cancel()
         preparation = self._is_prepared(run)
         self.clear_timer(run)
         if self.hub.listening:
             self.hub.publish(RunCanceling, run, at, run.cause)
+        options = self.options
         if options.on_dropped is None:
             self.table.settle(run, self.now())
         else:
             report = partial(self._drop_recorded, run)
             self.call_hook(options.on_dropped, run, options.settle_s, report, preparation)
-
-    def _dropped_with(self, run: DrivenRun[PromptT]) -> list[DrivenRun[PromptT]]:
-        """Take the orders that come next, and are the same for other runs of its session."""
-        orders, session, dropped = self.orders, run.session, [run]
-        while orders and orders[0][0] is _EFFECT_DROP and orders[0][1].session is session:
-            dropped.append(orders.popleft()[1])
-        return dropped
-
-    def _settle(self, dropped: list[DrivenRun[PromptT]]) -> None:
-        """There is nobody to record it or to be told: they end at once, all together."""
-        for run in dropped:
-            run.seen = _EFFECT_DROP
-        if self._timers or self._preparing:
-            for run in dropped:
-                self._is_prepared(run)
-                self.clear_timer(run)
-        self.table.settle_all(dropped, self.now())
 
     def _end(self, run: DrivenRun[PromptT], at: float) -> None:
         self.clear_timer(run)

@@ -13,28 +13,23 @@ import math
 import threading
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic
 
 from sessionsched.events import RunStuck
 from sessionsched.model import How, PromptT, RunState
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from sessionsched.driven import DrivenRun
     from sessionsched.driver import Driver, Timer
+
+    #: When a run is looked at again, when it was covered, and how often it was told to stop.
+    Look: TypeAlias = tuple[float, float, int]
 
 __all__ = ["Stopping"]
 
 _RUN_ENDED: Final = RunState.ENDED
-
-
-class _Look(NamedTuple):
-    """When a run is looked at again, and what must be known then."""
-
-    when: float
-    #: When it was covered.
-    since: float
-    #: How often it was told to stop.
-    told: int
 
 
 class Stopping(Generic[PromptT]):
@@ -46,7 +41,7 @@ class Stopping(Generic[PromptT]):
         self._lock = threading.Lock()
         #: Whom to look at again, in the order in which that falls due.
         #: Not a plain dict: taking the oldest from one over and over is quadratic.
-        self._looks: OrderedDict[DrivenRun[PromptT], _Look] = OrderedDict()
+        self._looks: OrderedDict[DrivenRun[PromptT], Look] = OrderedDict()
         #: When the look falls due that was the last to be put into the queue.
         self._last = -math.inf
         #: For the first in the queue, or for one that was before it. None: the queue is empty, or
@@ -59,10 +54,14 @@ class Stopping(Generic[PromptT]):
 
     def tell(self, run: DrivenRun[PromptT], since: float, at: float, before: int = 0) -> None:
         """Tell it to stop, and come back when that has had time enough to help."""
-        if run.going:
-            run.stop()
-            again = at + self._driver.options.grace_s
-            self._plan(run, _Look(min(again, self._patience(since)), since, before + 1))
+        if not run.going:
+            return
+        run.stop()
+        options = self._driver.options
+        again = at + options.grace_s
+        if options.abandon_s is not None:
+            again = min(again, since + options.abandon_s)
+        self._plan(run, (again, since, before + 1))
 
     def over(self, run: DrivenRun[PromptT]) -> None:
         """It has ended."""
@@ -71,29 +70,19 @@ class Stopping(Generic[PromptT]):
         if was_last:
             self._arm()
 
-    def _patience(self, since: float) -> float:
-        """Until when one that was covered then is waited for."""
-        abandon_s = self._driver.options.abandon_s
-        return math.inf if abandon_s is None else since + abandon_s
-
-    def _plan(self, run: DrivenRun[PromptT], look: _Look) -> None:
+    def _plan(self, run: DrivenRun[PromptT], look: Look) -> None:
         self._driver.clear_timer(run)
-        if not self._put(run, look):
-            self._driver.set_timer(run, look.when, partial(self._look_at, run, look))
+        with self._lock:
+            in_order = look[0] >= self._last or not self._looks
+            if in_order:
+                self._looks[run], self._last = look, look[0]
+        if not in_order:
+            self._driver.set_timer(run, look[0], partial(self._look_at, run, look))
             return
         if self._timer is None:
             self._arm()
         if run.state is _RUN_ENDED:  # meanwhile, by another thread's doing
             self.over(run)
-
-    def _put(self, run: DrivenRun[PromptT], look: _Look) -> bool:
-        """Put it at the end of the queue. False: it would be due before others there."""
-        with self._lock:
-            if look.when < self._last and self._looks:
-                return False
-            self._looks[run] = look
-            self._last = look.when
-            return True
 
     def _arm(self) -> None:
         """Have a timer for the first in the queue, and no other."""
@@ -101,14 +90,14 @@ class Stopping(Generic[PromptT]):
         while not armed:
             with self._lock:
                 first = self._first()
-            timer = first and self._driver.call_at(first.when, partial(self._due, first.when))
+            timer = first and self._driver.call_at(first[0], partial(self._due, first[0]))
             with self._lock:
                 timer, self._timer = self._timer, timer
                 armed = self._first() is first  # else others have come or gone meanwhile
             if timer is not None:
                 timer.cancel()
 
-    def _first(self) -> _Look | None:
+    def _first(self) -> Look | None:
         return next(iter(self._looks.values()), None)
 
     def _due(self, when: float) -> None:
@@ -123,25 +112,26 @@ class Stopping(Generic[PromptT]):
         finally:
             self._arm()
 
-    def _take(self, until: float) -> tuple[DrivenRun[PromptT], _Look] | None:
+    def _take(self, until: float) -> tuple[DrivenRun[PromptT], Look] | None:
         """Take the first out of the queue, if it is due."""
         with self._lock:
             first = self._first()
-            due = first is not None and first.when <= until
+            due = first is not None and first[0] <= until
             return self._looks.popitem(last=False) if due else None
 
-    def _look_at(self, run: DrivenRun[PromptT], look: _Look) -> None:
+    def _look_at(self, run: DrivenRun[PromptT], look: Look) -> None:
         """Its time is over: tell it again, or give it up."""
         if not run.going:
             return
-        now = self._driver.now()
-        self._driver.tell(RunStuck, run, look.told)
-        if look.when < self._patience(look.since):
-            self.tell(run, look.since, now, look.told)
+        now, options = self._driver.now(), self._driver.options
+        when, since, told = look
+        self._driver.tell(RunStuck, run, told)
+        if options.abandon_s is None or when < since + options.abandon_s:
+            self.tell(run, since, now, told)
         elif run.begun:
             self._abandon(run, now)
         else:  # it is on its way to a thread
-            self._plan(run, look._replace(when=now + self._driver.options.grace_s))
+            self._plan(run, (now + options.grace_s, since, told))
 
     def _abandon(self, run: DrivenRun[PromptT], now: float) -> None:
         run.stop()

@@ -13,7 +13,8 @@ The driver's duties, in this order:
    stopped before its first step.
 3. INTERRUPT: tell the handler to stop, and go on telling it. Don't call `finish` before it is over,
    or else with How.ABANDONED.
-4. DROP: record it, out of reach of any cancel; then call `settle`, also when that failed.
+4. DROP: record it, out of reach of any cancel; then call `settle`, also when that failed. (Drops
+   of one cancel can be settled together: `settle_all`.)
 5. END: `run.ended` is there; tell whoever waits. Announce this, and the rest, to observers.
 """
 
@@ -202,17 +203,20 @@ class Table(Generic[PromptT]):
         Raises:
             InvalidSession, InvalidOption: nothing has changed.
         """
-        checks.session_name(session_id)
+        if session_id.__class__ is not str:
+            checks.session_name(session_id)
         if scope is not _SCOPE_ALL:
             scope = checks.choice(Scope, "scope", scope)
         if cause is not _CAUSE_INTERRUPT:
             cause = _that_people_give(cause)
         if up_to is not None:
             checks.at_least(0, "up_to", up_to)
-        if session_id not in self._sessions:
-            return CancelReceipt(session_id)  # idle: nothing to cover, and nothing to remember
-        receipt = self._ask(session_id, lambda it: it.cancel(scope, up_to, cause, now, hold=hold))
-        return CancelReceipt(session_id) if receipt is None else receipt
+        while (record := self._sessions.get(session_id)) is not None:  # as `_ask`, with less calls
+            with record.lock:
+                if not record.retired:
+                    return record.cancel(scope, up_to, cause, now, hold=hold)
+        checks.session_name(session_id)
+        return CancelReceipt(session_id)  # idle: nothing to cover, and nothing to remember
 
     def cancel_run(
         self,

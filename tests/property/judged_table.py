@@ -40,10 +40,11 @@ class JudgedOrders(deque[tuple[Any, Any, float]]):
         self._performing = performing
 
     def popleft(self) -> tuple[Any, Any, float]:
-        effect, run, at = super().popleft()
+        effect, about, at = super().popleft()
         if isinstance(effect, Effect):  # else somebody subscribes
-            self._performing(effect, run)
-        return effect, run, at
+            for run in about if effect is Effect.DROP else (about,):
+                self._performing(effect, run)
+        return effect, about, at
 
 
 class JudgedOutbox(Outbox):

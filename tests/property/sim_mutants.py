@@ -90,9 +90,9 @@ def the_end_is_told_after_whoever_waits_is_woken(patch: Patch) -> None:
 def a_drop_is_recorded_while_the_line_moves_on(patch: Patch) -> None:
     right = Driver._drop
 
-    def drop(driver: Any, run: Any, at: float) -> None:
-        right(driver, run, at)
-        driver.table.settle(run, at)
+    def drop(driver: Any, runs: Any, at: float) -> None:
+        right(driver, runs, at)
+        driver.table.settle_all(runs, at)
 
     patch.setattr(Driver, "_drop", drop)
 
