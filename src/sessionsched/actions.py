@@ -6,10 +6,10 @@ Rule 2. Only the steps of HOT call them, and only with the session's lock held.
 All get the session, what the event is about, and the time. What each event is about:
 
     accept: run   start: run   finish: (run, how, result, error)
-    settle: (run, error)   fold: (taker, run)   cancel: (active, waiting, cause)
+    settle: (runs, error)   fold: (taker, run)   cancel: (active, waiting, cause)
 
 where `active` and `waiting` are what this cancel covers now: the active run or None, and
-runs that stand in line.
+runs that stand in line, in line order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionsched.model import PLAIN, Cause, Effect, How, RunState
-from sessionsched.verdict import STATUS_OF, UNCOVERED, verdict
+from sessionsched.verdict import COVERED, UNCOVERED, verdict
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     AnyRun: TypeAlias = Run[Any]
     AnySession: TypeAlias = Session[Any]
     Covered: TypeAlias = tuple[Any, list[AnyRun], Cause]
+    Settled: TypeAlias = tuple[list[AnyRun], BaseException | None]
     Finished: TypeAlias = tuple[AnyRun, How, object, BaseException | None]
 
 # Members as globals: on Python 3.11 a look into the class costs more than a call.
@@ -40,6 +41,8 @@ _RUN_ENDING: Final = RunState.ENDING
 _EFFECT_DROP: Final = Effect.DROP
 _EFFECT_INTERRUPT: Final = Effect.INTERRUPT
 _HOW_RETURNED: Final = How.RETURNED
+_HOW_SKIPPED: Final = How.SKIPPED
+_HOW_ABANDONED: Final = How.ABANDONED
 _RUN_FOLDED: Final = RunState.FOLDED
 _EFFECT_FOLDED: Final = Effect.FOLDED
 _EFFECT_END: Final = Effect.END
@@ -68,8 +71,8 @@ def some_wait(session: AnySession, _about: object, _now: float) -> bool:
     return session.line.length > 0
 
 
-def another_canceled_run_has_not_ended(session: AnySession, _about: object, _now: float) -> bool:
-    return session.active is not None or session.ending.length > 1
+def another_canceled_run_has_not_ended(session: AnySession, about: Settled, _now: float) -> bool:
+    return session.active is not None or session.ending.length > len(about[0])
 
 
 # --- do: actions write what the row has decided ---
@@ -99,12 +102,12 @@ def start(session: AnySession, run: AnyRun, now: float) -> None:
 def drop(session: AnySession, about: Covered, now: float) -> None:
     """Cover runs that wait: they never start, and end once that is recorded."""
     _active, waiting, cause = about
+    session.line.hand_over(waiting, session.ending)
     for run in waiting:
-        session.line.remove(run)
         run.state = _RUN_ENDING
         run.cause = cause
-        session.ending.append(run)
-        session.outbox.append((_EFFECT_DROP, run, now))
+    if waiting:
+        session.outbox.append((_EFFECT_DROP, waiting, now))
 
 
 def interrupt(session: AnySession, about: Covered, now: float) -> None:
@@ -131,9 +134,9 @@ def end_active(session: AnySession, about: Finished, now: float) -> None:
 
 
 def _note_how(taker: AnyRun, how: How) -> None:
-    if how is How.SKIPPED:
+    if how is _HOW_SKIPPED:
         taker.started_at = None
-    elif how is How.ABANDONED:
+    elif how is _HOW_ABANDONED:
         taker.own.abandoned = True
 
 
@@ -146,15 +149,17 @@ def _end_folded(session: AnySession, taker: AnyRun, now: float) -> None:
     taker.own.folded = ()  # else a run and its follow-ups keep each other alive
 
 
-def end_dropped(
-    session: AnySession, about: tuple[AnyRun, BaseException | None], now: float
-) -> None:
-    """Give a dropped run its outcome: it was covered, or it would not be here."""
-    run, error = about
-    session.ending.remove(run)
-    error = error if run.failure is None else run.failure
-    run.conclude((STATUS_OF[run.cause], run.cause), None, error, now)
-    session.outbox.append((_EFFECT_END, run, now))
+def end_dropped(session: AnySession, about: Settled, now: float) -> None:
+    """Give dropped runs their outcome: they were covered, or they would not be here."""
+    runs, error = about
+    session.ending.take_out(runs)
+    order = session.outbox.append
+    for run in runs:
+        failure = run.rare.failure
+        run.returned, run.raised, run.ended_at = None, error if failure is None else failure, now
+        run.verdict = COVERED[run.cause]
+        run.state = _RUN_ENDED  # last, as in `conclude`
+        order((_EFFECT_END, run, now))
 
 
 def join(session: AnySession, about: tuple[AnyRun, AnyRun], now: float) -> None:
@@ -170,5 +175,5 @@ def join(session: AnySession, about: tuple[AnyRun, AnyRun], now: float) -> None:
 
 def set_cause(run: AnyRun, cause: Cause) -> None:
     run.cause = cause
-    for follow_up in run.folded:
+    for follow_up in run.rare.folded:
         follow_up.cause = cause

@@ -27,17 +27,17 @@ from sessionsched.events import (
     RunProgress,
     RunQueued,
     RunStarted,
-    RunStuck,
 )
 from sessionsched.hooks import Hook
 from sessionsched.hub import Hub
 from sessionsched.model import PLAIN, Cause, Effect, How, PromptT, RunState, Scope
 from sessionsched.outbox import Outbox
+from sessionsched.stopping import Stopping
 from sessionsched.table import Table
 from sessionsched.waits import Waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sessionsched.closing import Closing
     from sessionsched.driven import DrivenRun, Terms
@@ -95,6 +95,8 @@ class Driver(ABC, Generic[PromptT]):
         self._turns = self.at_once
         #: None until somebody closes.
         self.closing: Closing[PromptT] | None = None
+        #: Told to stop, and not over.
+        self.stopping: Final = Stopping(self)
         #: What will happen to a run unless something else does first: at most one thing.
         self._timers: dict[Run[PromptT], Timer] = {}
         #: Those that are not ready: the call of `prepare`, or the timer of a ticket.
@@ -217,7 +219,7 @@ class Driver(ABC, Generic[PromptT]):
             raise SchedulerClosed(self.shut, run.session_id, run.run_id)
         if run.state is RunState.ENDED:
             return False
-        self._tell(RunProgress, run, item)
+        self.tell(RunProgress, run, item)
         return True
 
     # --- reports ---
@@ -285,9 +287,10 @@ class Driver(ABC, Generic[PromptT]):
                             self._start(run, at)
                         run.begin(self)
                     elif effect is _EFFECT_END:
+                        told = run.seen is _EFFECT_INTERRUPT
                         run.seen = effect
-                        if self._timers or self.closing is not None or self.hub.listening:
-                            self._end(run, at)
+                        if told or self._timers or self.closing is not None or self.hub.listening:
+                            self._end(run, at, told=told)
                         run.release(self)
                     else:
                         self._do[effect](run, at)
@@ -312,7 +315,7 @@ class Driver(ABC, Generic[PromptT]):
         options = self.options
         if terms.wait_s is not None:
             expire = partial(self.cancel_run, run, scope=Scope.WAITING, cause=Cause.EXPIRED)
-            self._set_timer(run, at + terms.wait_s, expire)
+            self.set_timer(run, at + terms.wait_s, expire)
         report = partial(self._prepared, run)
         if terms.prepare and options.prepare is not None:
             self._preparing[run] = self.call_hook(options.prepare, run, options.prepare_s, report)
@@ -336,14 +339,14 @@ class Driver(ABC, Generic[PromptT]):
 
     def _start_on(self, terms: Terms, run: DrivenRun[PromptT], at: float) -> None:
         self._is_prepared(run)
-        self._clear_timer(run)
+        self.clear_timer(run)
         if terms.deadline_s is not None:
             stop = partial(self.cancel_run, run, scope=Scope.ACTIVE, cause=Cause.DEADLINE)
-            self._set_timer(run, at + terms.deadline_s, stop)
+            self.set_timer(run, at + terms.deadline_s, stop)
 
     def _folded(self, run: DrivenRun[PromptT], at: float) -> None:
         run.seen = _EFFECT_FOLDED
-        self._clear_timer(run)
+        self.clear_timer(run)
         if self.hub.listening:
             self.hub.publish(RunFolded, run, at)
 
@@ -351,41 +354,25 @@ class Driver(ABC, Generic[PromptT]):
         run.seen = _EFFECT_INTERRUPT
         if self.hub.listening:
             self.hub.publish(RunCanceling, run, at, run.cause)
-        self._stop(run, at, at)
+        self.stopping.tell(run, at, at)
 
-    def _stop(self, run: DrivenRun[PromptT], since: float, at: float) -> None:
-        """Tell it to stop, and come back when that has had time enough to help."""
-        if not run.going:
+    def _drop(self, runs: Sequence[DrivenRun[PromptT]], at: float) -> None:
+        """Have it recorded. If there is nobody to do so or to be told, they end together."""
+        if self.options.on_dropped is not None or self.hub.listening:
+            for run in runs:
+                self._drop_one(run, at)
             return
-        run.stop()
-        abandon_s, again = self.options.abandon_s, at + self.options.grace_s
-        last = abandon_s is not None and since + abandon_s <= again
-        if abandon_s is not None and last:
-            again = since + abandon_s
-        self._set_timer(run, again, partial(self._still_going, run, since, last=last))
+        if self._timers or self._preparing:
+            for run in runs:
+                self._is_prepared(run)
+                self.clear_timer(run)
+        self.table.settle_all(runs, self.now())
 
-    def _still_going(self, run: DrivenRun[PromptT], since: float, *, last: bool) -> None:
-        if not run.going:
-            return
-        now = self.now()
-        self._tell(RunStuck, run, run.rare.told)
-        if last and not run.begun:  # it is on its way to a thread
-            again = partial(self._still_going, run, since, last=True)
-            self._set_timer(run, now + self.options.grace_s, again)
-        elif last:
-            run.stop()
-            carrier = run.carrier
-            if self.table.finish(run, How.ABANDONED, now):
-                run.abandon(carrier)
-            self.obey()
-        else:
-            self._stop(run, since, now)
-
-    def _drop(self, run: DrivenRun[PromptT], at: float) -> None:
+    def _drop_one(self, run: DrivenRun[PromptT], at: float) -> None:
         run.seen = _EFFECT_DROP
         run.notice_cancel()
         preparation = self._is_prepared(run)
-        self._clear_timer(run)
+        self.clear_timer(run)
         if self.hub.listening:
             self.hub.publish(RunCanceling, run, at, run.cause)
         options = self.options
@@ -395,8 +382,10 @@ class Driver(ABC, Generic[PromptT]):
             report = partial(self._drop_recorded, run)
             self.call_hook(options.on_dropped, run, options.settle_s, report, preparation)
 
-    def _end(self, run: DrivenRun[PromptT], at: float) -> None:
-        self._clear_timer(run)
+    def _end(self, run: DrivenRun[PromptT], at: float, *, told: bool) -> None:
+        if told:
+            self.stopping.over(run)
+        self.clear_timer(run)
         if self.hub.listening:
             self.hub.publish(RunEnded, run, at)
         if self.closing is not None:
@@ -404,13 +393,15 @@ class Driver(ABC, Generic[PromptT]):
 
     # --- timers ---
 
-    def _set_timer(self, run: Run[PromptT], when: float, call: Callable[[], object]) -> None:
-        self._clear_timer(run)
+    def set_timer(self, run: Run[PromptT], when: float, call: Callable[[], object]) -> None:
+        """Have something happen to a run at that time, and nothing at any other."""
+        self.clear_timer(run)
         self._timers[run] = self.call_at(when, call)
         if run.state is RunState.ENDED:  # meanwhile, by another thread's doing
-            self._clear_timer(run)
+            self.clear_timer(run)
 
-    def _clear_timer(self, run: Run[PromptT]) -> None:
+    def clear_timer(self, run: Run[PromptT]) -> None:
+        """Let that not happen."""
         timer = self._timers.pop(run, None)
         if timer is not None:
             timer.cancel()
@@ -434,7 +425,7 @@ class Driver(ABC, Generic[PromptT]):
         self.table.outbox.append((WATCH, box, self.now()))
         self.obey()
 
-    def _tell(
+    def tell(
         self, kind: Callable[..., RunEvent[PromptT]], run: Run[PromptT], *more: object
     ) -> None:
         """Tell observers of something that the table knows nothing of, in its turn."""

@@ -67,13 +67,18 @@ class Ids(Generic[PromptT]):
             self._take_back(run)
         return known
 
-    def forget(self, run: Run[PromptT]) -> None:
-        """Let go of a run that has ended; remember it for a while, if it was named."""
-        del self.in_flight[run.seq]
-        if run.name:
-            self.ended.append(run.name)
-            if len(self.ended) > self._remembered:
-                del self.named[self.ended.popleft()]
+    def forget(self, *runs: Run[PromptT]) -> None:
+        """Let go of runs that have ended; remember for a while those that were named."""
+        in_flight = self.in_flight
+        for run in runs:
+            del in_flight[run.seq]
+            if run.name:
+                self._remember(run.name)
+
+    def _remember(self, name: str) -> None:
+        self.ended.append(name)
+        if len(self.ended) > self._remembered:
+            del self.named[self.ended.popleft()]
 
     def forget_all(self, runs: Iterable[Run[PromptT]]) -> None:
         """The same, for several."""

@@ -17,7 +17,7 @@ from attrs import define
 from sessionsched.model import PromptT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sessionsched.model import Run
 
@@ -83,6 +83,40 @@ class Line(Generic[PromptT]):
         run.prev = run.next = None
         self.length -= 1
 
+    def hand_over(self, runs: Sequence[Run[PromptT]], to: Line[PromptT]) -> None:
+        """Move runs of this line, given in line order, to the end of another one.
+
+        All that there are keep their links: that costs O(1).
+        """
+        if len(runs) < self.length:
+            for run in runs:
+                self.remove(run)
+                to.append(run)
+        elif self.first is not None:
+            self._join(to)
+
+    def _join(self, to: Line[PromptT]) -> None:
+        first, last = self.first, to.last
+        if last is None:
+            to.first = first
+        else:
+            last.next, first.prev = first, last  # type: ignore[union-attr]  # there is one
+        to.last = self.last
+        to.length += self.length
+        self.first = self.last = None
+        self.length = 0
+
+    def take_out(self, runs: Sequence[Run[PromptT]]) -> None:
+        """Take several runs out, wherever they stand."""
+        if len(runs) < self.length:
+            for run in runs:
+                self.remove(run)
+            return
+        for run in runs:
+            run.prev = run.next = None  # as in `remove`
+        self.first = self.last = None
+        self.length = 0
+
     def promote(self, run: Run[PromptT]) -> None:
         """Move a run of this line to the front."""
         self.remove(run)
@@ -102,8 +136,10 @@ class Line(Generic[PromptT]):
         """
         found = []
         run = self.first
-        while run is not None and (run.promoted or run.seq <= fence):
+        while run is not None:
             if run.seq <= fence:
                 found.append(run)
+            elif not run.promoted:
+                break
             run = run.next
         return found

@@ -38,7 +38,7 @@ from sessionsched.rows import HOT, MACHINE, ROWS, SENTENCES, Row
 from sessionsched.verdict import beats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Protocol
 
     from sessionsched.model import Run
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         #: Whether anybody is there for effects that are only there to be announced.
         loud: bool
 
-        def append(self, effect: tuple[Effect, Run[Any], float], /) -> None: ...
+        def append(self, effect: tuple[Effect, Any, float], /) -> None: ...
 
 
 __all__ = ["HOT", "MACHINE", "ROWS", "SENTENCES", "Row", "Session"]
@@ -72,6 +72,9 @@ _EFFECT_QUEUED: Final = Effect.QUEUED
 _RUN_ENDING: Final = RunState.ENDING
 _HOW_ABANDONED: Final = How.ABANDONED
 _SESSION_ACCEPTED: Final = SessionState.ACCEPTED
+_SCOPE_ALL: Final = Scope.ALL
+_SCOPE_ACTIVE: Final = Scope.ACTIVE
+_SCOPE_WAITING: Final = Scope.WAITING
 
 
 #: Prompts that cover others as they come in, and which.
@@ -150,15 +153,16 @@ class Session(Generic[PromptT]):
     ) -> CancelReceipt[PromptT]:
         """Cover every run in scope that is at or below the fence, and keep the rest."""
         fence = self.newest if up_to is None else min(up_to, self.newest)
-        active = None if scope is Scope.WAITING else self.active
-        if active is not None and active.seq > fence:
+        active = self.active
+        if active is not None and (scope is _SCOPE_WAITING or active.seq > fence):
             active = None
-        waiting, ending = ([], []) if scope is Scope.ACTIVE else self._not_started(fence)
+        waiting, ending = ([], []) if scope is _SCOPE_ACTIVE else self._not_started(fence)
         receipt = self._cover(active, waiting, ending, cause, now)
         if receipt:  # else nothing was covered, and nothing changes
-            self.mark = max(self.mark, fence) if scope is Scope.ALL else self.mark
-            self.held = self.held or hold
-        receipt.mark, receipt.held = self.mark, self.held
+            if scope is _SCOPE_ALL and fence > self.mark:
+                self.mark = receipt.mark = fence
+            if hold:
+                self.held = receipt.held = True
         receipt.kept = self._uncovered()
         return receipt
 
@@ -169,9 +173,7 @@ class Session(Generic[PromptT]):
         active = run if run is self.active and scope is not Scope.WAITING else None
         waiting = [run] if run.waiting and scope is not Scope.ACTIVE else []
         ending = [run] if run.state is _RUN_ENDING and scope is not Scope.ACTIVE else []
-        receipt = self._cover(active, waiting, ending, cause, now)
-        receipt.mark, receipt.held = self.mark, self.held
-        return receipt
+        return self._cover(active, waiting, ending, cause, now)
 
     def withdraw(
         self, run: Run[PromptT], failure: BaseException | None, cause: Cause, now: float
@@ -205,13 +207,15 @@ class Session(Generic[PromptT]):
         self._advance(now)
         return folded
 
-    def settle(self, run: Run[PromptT], error: BaseException | None, now: float) -> bool:
-        """A dropped run has been recorded, or that failed. False: it is not ending."""
-        if run.state is not _RUN_ENDING:
-            return False
-        _ON_SETTLE[self.state](self, (run, error), now)
-        self._advance(now)
-        return True
+    def settle(
+        self, runs: Sequence[Run[PromptT]], error: BaseException | None, now: float
+    ) -> list[Run[PromptT]]:
+        """Dropped runs have been recorded, or that failed. Gives those of them that were ending."""
+        ending = [run for run in runs if run.state is _RUN_ENDING]
+        if ending:
+            _ON_SETTLE[self.state](self, (ending, error), now)
+            self._advance(now)
+        return ending
 
     def fold(self, taker: Run[PromptT], now: float) -> tuple[Run[PromptT], ...]:
         """The active run asks for follow-ups: gives the ready ones, in accept order.
@@ -306,10 +310,12 @@ class Session(Generic[PromptT]):
         now: float,
     ) -> CancelReceipt[PromptT]:
         """Cover what isn't yet, overrule a weaker cause where it is: cancel is one primitive."""
-        if active is not None and not beats(cause, active.cause):
+        fresh = None
+        if active is not None and active.cause is None:
+            fresh = active
+        elif active is not None and not beats(cause, active.cause):
             active = None
-        fresh = active if active is not None and active.cause is None else None
-        overruled = [run for run in ending if beats(cause, run.cause)]
+        overruled = [run for run in ending if beats(cause, run.cause)] if ending else ending
         if fresh is not None or waiting:
             _ON_CANCEL[self.state](self, (fresh, waiting, cause), now)
             self._advance(now)  # nothing can start, but it may have asked for a slot
@@ -317,15 +323,18 @@ class Session(Generic[PromptT]):
             set_cause(active, cause)
         for run in overruled:
             set_cause(run, cause)
-        folded = () if active is None else active.folded
-        return CancelReceipt(self.session_id, 0, active, folded, (*overruled, *waiting))
+        folded = () if active is None else active.rare.folded
+        dropped = (*overruled, *waiting)
+        return CancelReceipt(self.session_id, self.mark, active, folded, dropped, (), self.held)
 
     def _not_started(self, fence: int) -> tuple[list[Run[PromptT]], list[Run[PromptT]]]:
         """What is at or below the fence: those that wait, and those that are ending."""
-        return self.line.up_to(fence), [run for run in self.ending if run.seq <= fence]
+        ending = [run for run in self.ending if run.seq <= fence] if self.ending.length else []
+        return self.line.up_to(fence), ending
 
     def _uncovered(self) -> tuple[Run[PromptT], ...]:
         active = self.active
-        if active is None or active.canceled:
-            return tuple(self.line)
-        return (active, *active.folded, *self.line)
+        waiting = tuple(self.line) if self.line.length else ()
+        if active is None or active.cause is not None:
+            return waiting
+        return (active, *active.rare.folded, *waiting)

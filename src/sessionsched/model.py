@@ -103,7 +103,7 @@ class Effect(enum.StrEnum):
     START = "start"  #: call the handler; report its end with `finish`
     FOLDED = "folded"  #: it joined the active run
     INTERRUPT = "interrupt"  #: stop the handler; its end is still to be reported
-    DROP = "drop"  #: record that it never ran; report that with `settle`
+    DROP = "drop"  #: record that these never ran; report that of each with `settle`
     END = "end"  #: it has its outcome: tell whoever waits
 
 
@@ -218,8 +218,6 @@ class _Rare(Generic[PromptT]):
     failure: BaseException | None = None
     #: For its driver: what was agreed for it, where that is unusual.
     terms: Any = None
-    #: For its driver: how often it was told to stop.
-    told: int = 0
     #: For its driver: where its error was raised, once somebody was told of it.
     trace: TracebackType | None = None
 

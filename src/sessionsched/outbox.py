@@ -3,7 +3,8 @@
 Rule 1. Effects are appended under a session's lock and performed after it.
 Rule 2. One FIFO, one drainer at a time: effects are performed in the order of the decisions. With
         any other order a cancel is lost in five steps (START overtaken by its INTERRUPT).
-Rule 3. Nothing stays behind: whoever appends and then calls `drain` has its effects performed, by
+Rule 3. An order is about one run; only DROP is about all that one cancel has dropped.
+Rule 4. Nothing stays behind: whoever appends and then calls `drain` has its effects performed, by
         itself or by the drainer that was faster.
 
 It is one FIFO for all sessions, and not one for each: that keeps the order of each session, lets an
@@ -19,10 +20,12 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from sessionsched.model import Effect
 
-    from sessionsched.model import Effect, Run
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from sessionsched.model import Run
 
 __all__ = ["ByOne", "Outbox"]
 
@@ -78,11 +81,16 @@ class Outbox:
 
 
 class ByOne(dict[Any, Any]):
-    """Says of every effect that one function performs it, which is told what it is."""
+    """Says of every effect that one function performs it, run by run, which is told what it is."""
 
     def __init__(self, perform: Callable[[Effect, Run[Any], float], object]) -> None:
         super().__init__()
         self._perform = perform
+        self[Effect.DROP] = self._drop
+
+    def _drop(self, runs: Iterable[Run[Any]], at: float) -> None:
+        for run in runs:
+            self._perform(Effect.DROP, run, at)
 
     def __missing__(self, effect: Effect) -> Callable[[Run[Any], float], object]:
         return partial(self._perform, effect)

@@ -13,7 +13,8 @@ The driver's duties, in this order:
    stopped before its first step.
 3. INTERRUPT: tell the handler to stop, and go on telling it. Don't call `finish` before it is over,
    or else with How.ABANDONED.
-4. DROP: record it, out of reach of any cancel; then call `settle`, also when that failed.
+4. DROP: record it, out of reach of any cancel; then call `settle`, also when that failed. (Drops
+   of one cancel can be settled together: `settle_all`.)
 5. END: `run.ended` is there; tell whoever waits. Announce this, and the rest, to observers.
 """
 
@@ -53,7 +54,7 @@ from sessionsched.slots import Slots
 from sessionsched.verdict import STATUS_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sessionsched.model import Effect, How, Run
 
@@ -205,17 +206,20 @@ class Table(Generic[PromptT]):
         Raises:
             InvalidSession, InvalidOption: nothing has changed.
         """
-        checks.session_name(session_id)
+        if session_id.__class__ is not str:
+            checks.session_name(session_id)
         if scope is not _SCOPE_ALL:
             scope = checks.choice(Scope, "scope", scope)
         if cause is not _CAUSE_INTERRUPT:
             cause = _that_people_give(cause)
         if up_to is not None:
             checks.at_least(0, "up_to", up_to)
-        if session_id not in self._sessions:
-            return CancelReceipt(session_id)  # idle: nothing to cover, and nothing to remember
-        receipt = self._ask(session_id, lambda it: it.cancel(scope, up_to, cause, now, hold=hold))
-        return CancelReceipt(session_id) if receipt is None else receipt
+        while (record := self._sessions.get(session_id)) is not None:  # as `_ask`, with less calls
+            with record.lock:
+                if not record.retired:
+                    return record.cancel(scope, up_to, cause, now, hold=hold)
+        checks.session_name(session_id)
+        return CancelReceipt(session_id)  # idle: nothing to cover, and nothing to remember
 
     def cancel_run(
         self,
@@ -280,14 +284,19 @@ class Table(Generic[PromptT]):
 
     def settle(self, run: Run[PromptT], now: float, error: BaseException | None = None) -> bool:
         """Its drop is recorded, or that failed. False: it isn't ending, and nothing has changed."""
-        record = run.session or _not_accepted(run)
+        return self.settle_all((run,), now, error)
+
+    def settle_all(
+        self, runs: Sequence[Run[PromptT]], now: float, error: BaseException | None = None
+    ) -> bool:
+        """Settle drops of one session in one go, in this order. False: none of them is ending."""
+        record = runs[0].session or _not_accepted(runs[0])
         with record.lock:
-            if not record.settle(run, error, now):
-                return False
-            self.ids.forget(run)
-            if record.state is _SESSION_IDLE:
+            settled = record.settle(runs, error, now)
+            self.ids.forget(*settled)
+            if settled and record.state is _SESSION_IDLE:
                 self._free(record)
-        return True
+        return bool(settled)
 
     def fold(self, taker: Run[PromptT], now: float) -> tuple[Run[PromptT], ...]:
         """Let the follow-ups that wait join the active run, which asks for them."""

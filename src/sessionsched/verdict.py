@@ -14,7 +14,7 @@ from sessionsched.model import Cause, How, Status
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["STATUS_OF", "UNCOVERED", "beats", "verdict"]
+__all__ = ["COVERED", "STATUS_OF", "UNCOVERED", "beats", "verdict"]
 
 #: What a covered run ends as.
 STATUS_OF: Final[Mapping[Cause | None, Status]] = {
@@ -26,6 +26,11 @@ STATUS_OF: Final[Mapping[Cause | None, Status]] = {
     Cause.UNPREPARED: Status.FAILED,
     Cause.EXTERNAL: Status.SUSPENDED,
     Cause.SHUTDOWN: Status.SUSPENDED,
+}
+
+#: What a run that had not started when it was covered ends as, and why.
+COVERED: Final[Mapping[Cause | None, tuple[Status, Cause | None]]] = {
+    cause: (status, cause) for cause, status in STATUS_OF.items()
 }
 
 #: What a run that nothing covers ends as.
@@ -53,7 +58,7 @@ def verdict(cause: Cause | None, how: How) -> tuple[Status, Cause | None]:
         return UNCOVERED[how]
     if cause is _CAUSE_SHUTDOWN and how is _HOW_RETURNED:
         return _STATUS_COMPLETED, None  # it made it in time: nothing to resume
-    return STATUS_OF[cause], cause
+    return COVERED[cause]
 
 
 def beats(new: Cause, old: Cause | None) -> bool:

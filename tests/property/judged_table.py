@@ -6,7 +6,7 @@ what the driver then performs must be what the model says, exactly. For calls fr
 
 from __future__ import annotations
 
-import sys
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from sessionsched import (
@@ -21,33 +21,39 @@ from sessionsched import (
     Scope,
     Table,
 )
-from sessionsched.outbox import ByOne, Outbox
+from sessionsched.outbox import Outbox
 from sessionsched.testing.crowd import Prompt
 from sessionsched.testing.naive import Naive, NaiveSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     AnyRun: TypeAlias = Run[Prompt]
 
 
-class JudgedOutbox(Outbox):
-    """An outbox that says what it has performed, before that is done."""
+class JudgedOrders(deque[tuple[Any, Any, float]]):
+    """Orders that say what is performed: each when it is taken, before that is done."""
 
     def __init__(self, performing: Callable[[Effect, AnyRun], None]) -> None:
         super().__init__()
         self._performing = performing
 
-    def drain(
-        self, do: Mapping[Any, Callable[[Any, float], object]], at_most: int = sys.maxsize
-    ) -> bool:
-        def judged(effect: Any, run: AnyRun, at: float) -> None:
-            if isinstance(effect, Effect):  # else somebody subscribes
+    def popleft(self) -> tuple[Any, Any, float]:
+        effect, about, at = super().popleft()
+        if isinstance(effect, Effect):  # else somebody subscribes
+            for run in about if effect is Effect.DROP else (about,):
                 self._performing(effect, run)
-            do[effect](run, at)
+        return effect, about, at
 
-        return super().drain(ByOne(judged), at_most)
+
+class JudgedOutbox(Outbox):
+    """An outbox that says what is performed."""
+
+    def __init__(self, performing: Callable[[Effect, AnyRun], None]) -> None:
+        super().__init__()
+        self.effects = JudgedOrders(performing)  # type: ignore[misc]  # nobody has seen the other
+        self.append = self.effects.append
 
 
 class JudgedTable(Table[Prompt]):
@@ -160,10 +166,13 @@ class JudgedTable(Table[Prompt]):
             self.naive.finish(run.seq, how)
         return answer
 
-    def settle(self, run: AnyRun, now: float, error: BaseException | None = None) -> bool:
-        answer = super().settle(run, now, error)
-        self.agree(f"report of {run}'s drop", answer, theirs=True)
-        if answer:
+    def settle_all(
+        self, runs: Sequence[AnyRun], now: float, error: BaseException | None = None
+    ) -> bool:
+        ending = [run.state is RunState.ENDING for run in runs]
+        self.agree(f"report of the drops of {runs}", ending, [True] * len(runs))
+        answer = super().settle_all(runs, now, error)
+        for run in runs:
             self.naive.settle(run.seq)
         return answer
 

@@ -15,23 +15,27 @@ from sessionsched.driver import Driver
 from sessionsched.hooks import Hook
 from sessionsched.hub import Audience
 from sessionsched.machine import Session
+from sessionsched.stopping import Stopping
 from sessionsched.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pytest
 
     Patch = pytest.MonkeyPatch
 
 
 def the_coroutine_has_not_begun_when_its_task_is_canceled(patch: Patch) -> None:
-    async def nothing() -> None:
-        return
+    class Nothing:
+        def __await__(self) -> Iterator[None]:
+            return iter(())
 
     def begin(run: AioRun[Any], driver: Any) -> None:
         run.carrier = task = asyncio.Task(run._work(driver), loop=driver.loop, context=run.context)
         aio_run.alive[task] = run
 
-    patch.setattr(aio_run, "_begin_here", nothing)
+    patch.setattr(aio_run, "_BEGINNING", Nothing())
     patch.setattr(AioRun, "begin", begin)
 
 
@@ -55,11 +59,12 @@ def interrupts_overtake_starts(patch: Patch) -> None:
 
 
 def nobody_comes_back_after_the_grace(patch: Patch) -> None:
-    patch.setattr(Driver, "_still_going", lambda *_, **__: None)
+    patch.setattr(Stopping, "_look_at", lambda *_: None)
 
 
 def timers_outlive_their_runs(patch: Patch) -> None:
-    patch.setattr(Driver, "_clear_timer", lambda driver, run: driver._timers.pop(run, None))
+    patch.setattr(Driver, "clear_timer", lambda driver, run: driver._timers.pop(run, None))
+    patch.setattr(Stopping, "over", lambda stopping, run: stopping._looks.pop(run, None))
 
 
 def no_hand_over_after_a_failure(patch: Patch) -> None:
@@ -76,7 +81,7 @@ def no_hand_over_after_a_failure(patch: Patch) -> None:
 
 def the_end_is_told_after_whoever_waits_is_woken(patch: Patch) -> None:
     def end(driver: Any, run: Any, at: float) -> None:
-        driver._clear_timer(run)
+        driver.clear_timer(run)
         run.release(driver)
         if driver.closing is not None:
             driver.closing.ended(run)
@@ -88,9 +93,9 @@ def the_end_is_told_after_whoever_waits_is_woken(patch: Patch) -> None:
 def a_drop_is_recorded_while_the_line_moves_on(patch: Patch) -> None:
     right = Driver._drop
 
-    def drop(driver: Any, run: Any, at: float) -> None:
-        right(driver, run, at)
-        driver.table.settle(run, at)
+    def drop(driver: Any, runs: Any, at: float) -> None:
+        right(driver, runs, at)
+        driver.table.settle_all(runs, at)
 
     patch.setattr(Driver, "_drop", drop)
 
@@ -173,7 +178,6 @@ def cancels_hit_whoever_is_active_when_they_are_delivered(patch: Patch) -> None:
             if carrier is not None:
                 carrier.cancel()
 
-        run.own.told += 1
         run.driver.loop.call_soon(later)
 
     patch.setattr(AioRun, "stop", stop)

@@ -162,9 +162,9 @@ def two_outcomes_for_a_dropped_run(patch: Patch) -> None:
 
 def dropped_run_vanishes(patch: Patch) -> None:
     def forget(session: Any, about: Any, _now: float) -> None:
-        run = about[0]
-        session.ending.remove(run)
-        run.state = RunState.ENDED
+        for run in about[0]:
+            session.ending.remove(run)
+            run.state = RunState.ENDED
 
     right = flatten(MACHINE)[Event.SETTLE][SessionState.CANCELED]
     rows = [(when, forget, target) for when, _, target in right]

@@ -99,6 +99,6 @@ async def test_nothing_is_told_of_a_run_after_its_end() -> None:
         handle = scheduler.submit("chat", "a")
         agent.finish("a")
         await handle
-        scheduler._driver._tell(RunStuck, handle.run, 1)  # a timer that was just being called
+        scheduler._driver.tell(RunStuck, handle.run, 1)  # a timer that was just being called
         await quiet()
         assert watch.lines()[-1] == f"RunEnded {handle.run_id}"

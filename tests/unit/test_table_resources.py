@@ -301,6 +301,7 @@ def test_everything_public_may_be_called_from_another_thread() -> None:
         "replace": lambda: table.replace(d, "better"),
         "cancel_run": lambda: table.cancel_run(b, 0.0).dropped == (b,),
         "settle": lambda: table.settle(b, 0.0) and table.settle(early[1], 0.0),
+        "settle_all": lambda: not table.settle_all(early[:2], 0.0),
         "fold": lambda: table.fold(a, 0.0) == (follow,),
         "hold": lambda: table.hold("chat"),
         "resume": lambda: table.resume("chat", 0.0),

@@ -35,6 +35,8 @@ class TurnRun(AioRun[PromptT]):
     moment: asyncio.Future[None] = field(init=False)
     #: How many cancels the host's task had to answer for before we sent any.
     before: int = field(default=0, init=False)
+    #: How many we have sent.
+    told: int = field(default=0, init=False)
     #: The host is in the body: only then may its task be canceled.
     inside: bool = field(default=False, init=False)
 
@@ -44,7 +46,7 @@ class TurnRun(AioRun[PromptT]):
         self._wake()
 
     def stop(self) -> None:
-        self.own.told += 1
+        self.told += 1
         self.host.cancel()
 
     @property
@@ -119,14 +121,14 @@ class Turn(Generic[PromptT]):
         else:
             self._driver.finish(run, how, error=error)
         try:
-            if run.rare.told and await self._take_back(run, stopped=stopped):
+            if run.told and await self._take_back(run, stopped=stopped):
                 raise not_completed(run) from error
         finally:
             del run.host  # else a run that is remembered keeps its host's task alive
 
     async def _take_back(self, run: TurnRun[PromptT], *, stopped: bool) -> bool:
         """Take our cancels back. True: one of them, and nothing else, has ended the body."""
-        for _ in range(min(run.rare.told, run.host.cancelling() - run.before)):
+        for _ in range(min(run.told, run.host.cancelling() - run.before)):
             run.host.uncancel()
         try:
             await asyncio.sleep(0)  # one that was sent but not delivered would strike later

@@ -142,7 +142,6 @@ class ThreadRun(DrivenRun[PromptT], ThreadHandle[PromptT, Any]):
         return None if ours else error
 
     def stop(self) -> None:
-        self.own.told += 1
         self.notice_cancel()
 
     def notice_cancel(self) -> None:

@@ -122,7 +122,7 @@ class World:
     def effects(self) -> list[Out]:
         """Take what was ordered since the last time, as the naive model writes it."""
         ordered = self.table.outbox.effects
-        found = [_out(effect, run) for effect, run, _ in ordered]
+        found = [out for effect, about, _ in ordered for out in _outs(effect, about)]
         ordered.clear()
         return found
 
@@ -204,6 +204,12 @@ def _freeze_run(run: AnyRun) -> FrozenRun:
         waits and run.follows_up,
         waits and run.promoted,
     )
+
+
+def _outs(effect: Effect, about: Any) -> list[Out]:
+    if effect is Effect.DROP:
+        return [(effect, run.seq) for run in about]
+    return [_out(effect, about)]
 
 
 def _out(effect: Effect, run: AnyRun) -> Out:
