@@ -71,10 +71,10 @@ def test_an_end_that_nobody_is_told_of_fails_the_command(
 #: In a process of its own: what is stuck stays so.
 LOSES_REPORTS: Final = """
 import itertools, sys
-from sessionsched.driver import Driver
+from sessionsched.table import Table
 from sessionsched.testing.soak import main
-right, count = Driver.finish, itertools.count(1)
-Driver.finish = lambda *about, **how: next(count) % 500 and right(*about, **how)
+right, count = Table.finish, itertools.count(1)
+Table.finish = lambda *about, **how: next(count) % 500 and right(*about, **how)
 sys.exit(main(sys.argv[1:]))
 """
 
