@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionsched.line import NOBODY, Line
 from sessionsched.model import PLAIN, Cause, Effect, How, RunState
 from sessionsched.verdict import COVERED, UNCOVERED, verdict
 
@@ -102,12 +103,15 @@ def start(session: AnySession, run: AnyRun, now: float) -> None:
 def drop(session: AnySession, about: Covered, now: float) -> None:
     """Cover runs that wait: they never start, and end once that is recorded."""
     _active, waiting, cause = about
+    if not waiting:
+        return
+    if session.ending is NOBODY:
+        session.ending = Line()
     session.line.hand_over(waiting, session.ending)
     for run in waiting:
         run.state = _RUN_ENDING
         run.cause = cause
-    if waiting:
-        session.outbox.append((_EFFECT_DROP, waiting, now))
+    session.outbox.append((_EFFECT_DROP, waiting, now))
 
 
 def interrupt(session: AnySession, about: Covered, now: float) -> None:

@@ -89,10 +89,9 @@ class Driver(ABC, Generic[PromptT]):
         self.waits = Waits(options.limits.max_active)
         #: Why prompts are refused whatever the table would say; None when they are not.
         self.shut: str | None = None
-        #: Others have their turn, and then somebody goes on: whoever comes before that does not.
-        self.resting = False
-        #: How many orders may be performed before that.
-        self._turns = self.at_once
+        #: How many more orders are performed before others have their turn. 0: they have it, and
+        #: then somebody goes on: whoever comes before that does not.
+        self.turns = self.at_once
         #: None until somebody closes.
         self.closing: Closing[PromptT] | None = None
         #: Told to stop, and not over.
@@ -271,10 +270,10 @@ class Driver(ABC, Generic[PromptT]):
         may come back here (through a handler that submits, say): then it only adds to what is
         being performed, so nothing recurses.
         """
-        if self.resting:
+        turns = self.turns
+        if not turns:
             return
         orders, busy = self.orders, self._busy
-        turns = self._turns
         # Looked at again after each release: an append in between may have found us busy.
         while orders and busy.acquire(False):
             try:
@@ -297,10 +296,9 @@ class Driver(ABC, Generic[PromptT]):
             finally:
                 busy.release()
             if not turns and self.go_on_later():
-                self._turns = self.at_once
                 return
             turns = turns or self.at_once
-        self._turns = turns
+        self.turns = turns
         if self.closing is not None:
             self.closing.check()
 

@@ -10,7 +10,7 @@ any run in the middle at once, and is three words while it is empty.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from attrs import define
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sessionsched.model import Run
 
-__all__ = ["Line"]
+__all__ = ["NOBODY", "Line"]
 
 
 @define(eq=False, weakref_slot=False, repr=False)
@@ -143,3 +143,7 @@ class Line(Generic[PromptT]):
                 break
             run = run.next
         return found
+
+
+#: A line that nobody ever stands in: shared by all who don't need one of their own yet.
+NOBODY: Final[Line[Any]] = Line()

@@ -20,7 +20,7 @@ from attrs import Factory, define
 
 from sessionsched.actions import set_cause
 from sessionsched.errors import LineFull, SessionBusy
-from sessionsched.line import Line
+from sessionsched.line import NOBODY, Line
 from sessionsched.model import (
     CancelReceipt,
     Cause,
@@ -103,8 +103,9 @@ class Session(Generic[PromptT]):
     active: Run[PromptT] | None = None
     #: Accepted, neither started nor covered: exactly the runs in state ACCEPTED or QUEUED.
     line: Line[PromptT] = Factory(Line)
-    #: Covered while they waited, and not settled: exactly the runs in state ENDING.
-    ending: Line[PromptT] = Factory(Line)
+    #: Covered while they waited, and not settled: exactly the runs in state ENDING. Most sessions
+    #: never drop a run: a line of its own comes with the first.
+    ending: Line[PromptT] = NOBODY
     #: Nothing leaves the line but by a cancel. Ends with the session's falling idle.
     held: bool = False
 

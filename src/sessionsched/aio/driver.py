@@ -10,10 +10,7 @@ import asyncio
 import contextlib
 import time
 import weakref
-from asyncio import (
-    _get_running_loop,  # gives None, where its public sister raises
-    current_task,
-)
+from asyncio import _get_running_loop  # gives None, where its public sister raises
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -40,6 +37,12 @@ _NOT_OPEN: Final = "not open: use it in `async with`, or make it where its event
 _NO_LOOP: Final = "its event loop is closed"
 
 
+class _Mute:
+    """In place of a loop that does not tell: it runs in no thread, so others are asked."""
+
+    _thread_id = None
+
+
 def _no_time() -> float:
     """What the clock says before there is a loop."""
     return 0.0
@@ -49,11 +52,9 @@ class AioDriver(Driver[PromptT]):
     """One scheduler's driver. Its times are in seconds, on the loop's clock."""
 
     loop: asyncio.AbstractEventLoop
-    #: The thread that the loop was last seen to run in.
-    thread: int
-    # So that few tasks have been made and not begun: a burst of prompts would else make a task for
-    # every session at once, for the collector to walk.
-    at_once = 200
+    #: The loop, if it can tell which thread it runs in. On 3.11 to ask for the running loop takes
+    #: five times as long, with a call of the system.
+    teller: Any
     #: Done when a close is.
     closed: asyncio.Future[CloseReport[PromptT]]
 
@@ -87,6 +88,7 @@ class AioDriver(Driver[PromptT]):
             # Straight to the clock, where the loop would only pass it on: every run asks twice.
             stock = type(loop).time is asyncio.BaseEventLoop.time
             self.now = time.monotonic if stock else loop.time
+            self.teller = loop if hasattr(loop, "_thread_id") else _Mute
             self._opened = True
             self.shut = None
             self._teardown = Teardown(self)
@@ -103,7 +105,6 @@ class AioDriver(Driver[PromptT]):
             raise SchedulerClosed(self.shut)
         if asyncio.get_running_loop() is not self.loop:
             raise WrongLoop("wait on the event loop that the scheduler was opened on")
-        self.thread = get_ident()
 
     def call_at(self, when: float, call: Callable[[], object]) -> asyncio.TimerHandle:
         return self.loop.call_at(when, call)
@@ -129,12 +130,12 @@ class AioDriver(Driver[PromptT]):
         self.perform_all()
 
     def go_on_later(self) -> bool:
-        self.resting = True
+        self.turns = 0
         self.loop.call_soon(self._go_on)
         return True
 
     def _go_on(self) -> None:
-        self.resting = False
+        self.turns = self.at_once
         self.perform_all()
 
     def _tell_loop(self, call: Callable[..., object], *args: object) -> None:
@@ -162,13 +163,9 @@ class AioDriver(Driver[PromptT]):
         if self.shut is not None:
             raise SchedulerClosed(self.shut, run.session_id, run.run_id or None)
         loop = self.loop
-        # Whoever submits is mostly a task of this loop. On 3.11 to ask which loop runs costs a call
-        # of the system, so that is what is looked for first.
-        here = self.thread == get_ident() and current_task(loop) is not None
-        if not here:
-            here = _get_running_loop() is loop
-            if not here and loop.is_closed():
-                raise SchedulerClosed(_NO_LOOP, run.session_id, run.run_id or None)
+        here = self.teller._thread_id == get_ident() or _get_running_loop() is loop
+        if not here and loop.is_closed():
+            raise SchedulerClosed(_NO_LOOP, run.session_id, run.run_id or None)
         now = self.now
         known = self.table.accept(run, now(), ready)
         if self.orders:

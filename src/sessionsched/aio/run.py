@@ -62,10 +62,11 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
     async def outcome(self) -> Outcome[Any]:
         if self.state is not _RUN_ENDED:
             driver: AioDriver[PromptT] = self.session.driver  # type: ignore[union-attr]  # accepted
-            me = current_task(driver.loop)
-            if me is None or driver.thread != get_ident() or driver.shut is not None:
-                driver.on_its_loop()  # it may be all the same
-            waiter: Future[None] = Future(loop=driver.loop)
+            loop = driver.loop
+            if driver.teller._thread_id != get_ident() or driver.shut is not None:
+                driver.on_its_loop()
+            me = current_task(loop)
+            waiter: Future[None] = Future(loop=loop)
             if self.waiter is None:
                 self.waiter = waiter
             else:

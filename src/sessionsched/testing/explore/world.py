@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from sessionsched.line import Line
 from sessionsched.model import (
     Cause,
     Effect,
@@ -79,6 +80,8 @@ class World:
         for each in it.line:
             state = RunState.QUEUED if each.ready else RunState.ACCEPTED
             record.line.append(self._thaw_run(each, state, record))
+        if it.ending:
+            record.ending = Line()
         for each in it.ending:
             record.ending.append(self._thaw_run(each, RunState.ENDING, record))
         if it.active is not None:
