@@ -55,6 +55,9 @@ class AioDriver(Driver[PromptT]):
     #: The loop, if it can tell which thread it runs in. On 3.11 to ask for the running loop takes
     #: five times as long, with a call of the system.
     teller: Any
+    # So that few tasks have been made and not begun: a burst of prompts would else make a task for
+    # every session at once, for the collector to walk.
+    at_once = 200
     #: Done when a close is.
     closed: asyncio.Future[CloseReport[PromptT]]
 
