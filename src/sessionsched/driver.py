@@ -47,11 +47,14 @@ if TYPE_CHECKING:
     from sessionsched.model import CancelReceipt, Run
     from sessionsched.options import Options
 
-__all__ = ["TELL", "WATCH", "Driver", "Timer"]
+__all__ = ["AT_ONCE", "TELL", "WATCH", "Driver", "Timer"]
 
 #: Orders in the outbox that are no effects of a session: let an observer in, tell observers.
 WATCH: Final = "watch"
 TELL: Final = "tell"
+
+#: How many orders are performed before others have their turn: some keep giving orders.
+AT_ONCE: Final = 1000
 
 # Members as globals: on Python 3.11 a look into the class costs more than a call.
 _EFFECT_ACCEPTED: Final = Effect.ACCEPTED
@@ -77,8 +80,6 @@ class Driver(ABC, Generic[PromptT]):
 
     #: Says what time it is, on the clock that all times are on.
     now: Callable[[], float]
-    #: How many orders are performed before others have their turn: some keep giving orders.
-    at_once = 1000
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -89,9 +90,8 @@ class Driver(ABC, Generic[PromptT]):
         self.waits = Waits(options.limits.max_active)
         #: Why prompts are refused whatever the table would say; None when they are not.
         self.shut: str | None = None
-        #: How many more orders are performed before others have their turn. 0: they have it, and
-        #: then somebody goes on: whoever comes before that does not.
-        self.turns = self.at_once
+        #: Others have their turn, and then somebody goes on: whoever comes before that does not.
+        self.resting = False
         #: None until somebody closes.
         self.closing: Closing[PromptT] | None = None
         #: Told to stop, and not over.
@@ -129,7 +129,7 @@ class Driver(ABC, Generic[PromptT]):
 
     @abstractmethod
     def go_on_later(self) -> bool:
-        """Have the rest performed soon, but not here and now. False: that is not called for."""
+        """Have the rest performed soon, but not here and now. False: that can't be done."""
 
     @abstractmethod
     def call_at(self, when: float, call: Callable[[], object]) -> Timer:
@@ -270,10 +270,9 @@ class Driver(ABC, Generic[PromptT]):
         may come back here (through a handler that submits, say): then it only adds to what is
         being performed, so nothing recurses.
         """
-        turns = self.turns
-        if not turns:
+        if self.resting:
             return
-        orders, busy = self.orders, self._busy
+        orders, busy, turns = self.orders, self._busy, AT_ONCE
         # Looked at again after each release: an append in between may have found us busy.
         while orders and busy.acquire(False):
             try:
@@ -295,10 +294,9 @@ class Driver(ABC, Generic[PromptT]):
                         self._do[effect](run, at)
             finally:
                 busy.release()
-            if not turns and self.go_on_later():
+            if not turns and orders and self.go_on_later():
                 return
-            turns = turns or self.at_once
-        self.turns = turns
+            turns = turns or AT_ONCE
         if self.closing is not None:
             self.closing.check()
 

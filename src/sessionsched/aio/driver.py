@@ -11,6 +11,7 @@ import contextlib
 import time
 import weakref
 from asyncio import _get_running_loop  # gives None, where its public sister raises
+from collections import deque
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from sessionsched.options import Options
 
 __all__ = ["AioDriver"]
+
+#: How many tasks are made before the loop has its turn. A burst of prompts would else make one for
+#: each session before any had its first step: much for the collector to walk.
+AHEAD: Final = 64
 
 _NOT_OPEN: Final = "not open: use it in `async with`, or make it where its event loop runs"
 _NO_LOOP: Final = "its event loop is closed"
@@ -55,9 +60,6 @@ class AioDriver(Driver[PromptT]):
     #: The loop, if it can tell which thread it runs in. On 3.11 to ask for the running loop takes
     #: five times as long, with a call of the system.
     teller: Any
-    # So that few tasks have been made and not begun: a burst of prompts would else make a task for
-    # every session at once, for the collector to walk.
-    at_once = 200
     #: Done when a close is.
     closed: asyncio.Future[CloseReport[PromptT]]
 
@@ -69,6 +71,10 @@ class AioDriver(Driver[PromptT]):
         self.now = _no_time
         #: The loop was told, and will come to perform what was ordered until then.
         self._awake = False
+        #: How many tasks may still be made in this turn of the loop.
+        self.room = AHEAD
+        #: Active runs that get their task when there is room; there is none while any are here.
+        self._put_off: deque[AioRun[PromptT]] = deque()
         #: Tasks that have ever taken a turn here: they may wait for themselves. None: nobody has.
         self.hosts: weakref.WeakSet[asyncio.Task[Any]] | None = None
         #: Tasks that no active run refers to, and whose they are: hooks, and abandoned handlers.
@@ -133,12 +139,12 @@ class AioDriver(Driver[PromptT]):
         self.perform_all()
 
     def go_on_later(self) -> bool:
-        self.turns = 0
+        self.resting = True
         self.loop.call_soon(self._go_on)
         return True
 
     def _go_on(self) -> None:
-        self.turns = self.at_once
+        self.resting = False
         self.perform_all()
 
     def _tell_loop(self, call: Callable[..., object], *args: object) -> None:
@@ -159,6 +165,21 @@ class AioDriver(Driver[PromptT]):
                 begun = cast("AioRun[PromptT]", view.active).begun
                 self.table.finish(view.active, How.STOPPED if begun else How.SKIPPED, now)
         self.table.drain(lambda *_: None)
+
+    # --- tasks ---
+
+    def put_off(self, run: AioRun[PromptT]) -> None:
+        """Let a run begin in a later turn of the loop: there is no room in this one."""
+        if not self._put_off:
+            self.loop.call_soon(self._make_room)
+        self._put_off.append(run)
+
+    def _make_room(self) -> None:
+        self.room = AHEAD
+        while self._put_off and self.room:
+            self._put_off.popleft().begin(self)
+        if self._put_off:
+            self.loop.call_soon(self._make_room)
 
     # --- calls ---
 

@@ -77,8 +77,6 @@ class ThreadDriver(Driver[PromptT]):
             self.perform_all()
 
     def go_on_later(self) -> bool:
-        if not self.orders:
-            return False
         try:
             self._relief.call(self.perform_all)
         except RuntimeError:  # no thread can be started
