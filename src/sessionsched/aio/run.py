@@ -119,9 +119,7 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
         if not self.begun:
             driver.skipped(self)
         elif self.cause is not None or (self.carrier is not None and self.carrier.cancelling()):
-            if self.carrier is not None:  # as `_finish`, with fewer calls
-                driver.table.finish(self, _HOW_STOPPED, driver.now())
-                driver.perform_all()
+            self._finish(driver, _HOW_STOPPED)
         else:
             self._finish(driver, _HOW_RAISED, error=error)
 
@@ -142,11 +140,14 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
         cast("AioDriver[PromptT]", self.driver).keep(carrier, self)
 
     def release(self, driver: AioDriver[PromptT]) -> None:
-        alive.pop(self.carrier, None)
+        if self.carrier is not None:
+            alive.pop(self.carrier, None)
+            self.carrier = None
         if driver.waits.counts:
             driver.waits.over(self)
-        self.carrier = self.context = None
-        waiters, self.waiters = self.waiters, None
-        for waiter in waiters or ():
-            if not waiter.done():
-                waiter.set_result(None)
+        self.context = None
+        if self.waiters is not None:
+            waiters, self.waiters = self.waiters, None
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
