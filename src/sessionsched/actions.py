@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionsched.model import PLAIN, Cause, Effect, How, RunState
+from sessionsched.outbox import DROPS, ENDS
 from sessionsched.verdict import COVERED, UNCOVERED, verdict
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ _RUN_ACTIVE: Final = RunState.ACTIVE
 _EFFECT_START: Final = Effect.START
 _RUN_ENDED: Final = RunState.ENDED
 _RUN_ENDING: Final = RunState.ENDING
-_EFFECT_DROP: Final = Effect.DROP
 _EFFECT_INTERRUPT: Final = Effect.INTERRUPT
 _HOW_RETURNED: Final = How.RETURNED
 _HOW_SKIPPED: Final = How.SKIPPED
@@ -106,7 +106,7 @@ def drop(session: AnySession, about: Covered, now: float) -> None:
         run.state = _RUN_ENDING
         run.cause = cause
     if waiting:
-        session.outbox.append((_EFFECT_DROP, waiting, now))
+        session.outbox.append((DROPS, waiting, now))
 
 
 def interrupt(session: AnySession, about: Covered, now: float) -> None:
@@ -151,13 +151,12 @@ def end_dropped(session: AnySession, about: Settled, now: float) -> None:
     """Give dropped runs their outcome: they were covered, or they would not be here."""
     runs, error = about
     session.ending.take_out(runs)
-    order = session.outbox.append
     for run in runs:
         failure = run.rare.failure
         run.returned, run.raised, run.ended_at = None, error if failure is None else failure, now
         run.verdict = COVERED[run.cause]
         run.state = _RUN_ENDED  # last, as in `conclude`
-        order((_EFFECT_END, run, now))
+    session.outbox.append((ENDS, runs, now))
 
 
 def join(session: AnySession, about: tuple[AnyRun, AnyRun], now: float) -> None:
