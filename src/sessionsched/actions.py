@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionsched.line import NOBODY, Line
 from sessionsched.model import PLAIN, Cause, Effect, How, RunState
+from sessionsched.outbox import DROPS, ENDS
 from sessionsched.verdict import COVERED, UNCOVERED, verdict
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ _RUN_ACTIVE: Final = RunState.ACTIVE
 _EFFECT_START: Final = Effect.START
 _RUN_ENDED: Final = RunState.ENDED
 _RUN_ENDING: Final = RunState.ENDING
-_EFFECT_DROP: Final = Effect.DROP
 _EFFECT_INTERRUPT: Final = Effect.INTERRUPT
 _HOW_RETURNED: Final = How.RETURNED
 _HOW_SKIPPED: Final = How.SKIPPED
@@ -111,7 +111,7 @@ def drop(session: AnySession, about: Covered, now: float) -> None:
     for run in waiting:
         run.state = _RUN_ENDING
         run.cause = cause
-    session.outbox.append((_EFFECT_DROP, waiting, now))
+    session.outbox.append((DROPS, waiting, now))
 
 
 def interrupt(session: AnySession, about: Covered, now: float) -> None:
@@ -157,13 +157,12 @@ def end_dropped(session: AnySession, about: Settled, now: float) -> None:
     """Give dropped runs their outcome: they were covered, or they would not be here."""
     runs, error = about
     session.ending.take_out(runs)
-    order = session.outbox.append
     for run in runs:
         failure = run.rare.failure
         run.returned, run.raised, run.ended_at = None, error if failure is None else failure, now
         run.verdict = COVERED[run.cause]
         run.state = _RUN_ENDED  # last, as in `conclude`
-        order((_EFFECT_END, run, now))
+    session.outbox.append((ENDS, runs, now))
 
 
 def join(session: AnySession, about: tuple[AnyRun, AnyRun], now: float) -> None:

@@ -31,7 +31,7 @@ from sessionsched.events import (
 from sessionsched.hooks import Hook
 from sessionsched.hub import Hub
 from sessionsched.model import PLAIN, Cause, Effect, How, PromptT, RunState, Scope
-from sessionsched.outbox import Outbox
+from sessionsched.outbox import DROPS, ENDS, Outbox
 from sessionsched.stopping import Stopping
 from sessionsched.table import Table
 from sessionsched.waits import Waits
@@ -106,7 +106,8 @@ class Driver(ABC, Generic[PromptT]):
             Effect.QUEUED: self._queued,
             Effect.FOLDED: self._folded,
             Effect.INTERRUPT: self._interrupt,
-            Effect.DROP: self._drop,
+            DROPS: self._drop,
+            ENDS: self._end_all,
             WATCH: self._watch,
             TELL: self._told,
         }
@@ -377,6 +378,14 @@ class Driver(ABC, Generic[PromptT]):
         else:
             report = partial(self._drop_recorded, run)
             self.call_hook(options.on_dropped, run, options.settle_s, report, preparation)
+
+    def _end_all(self, runs: Sequence[DrivenRun[PromptT]], at: float) -> None:
+        special = self._timers or self.closing is not None or self.hub.listening
+        for run in runs:
+            run.seen = _EFFECT_END
+            if special:
+                self._end(run, at, told=False)
+            run.release(self)
 
     def _end(self, run: DrivenRun[PromptT], at: float, *, told: bool) -> None:
         if told:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         #: Whether anybody is there for effects that are only there to be announced.
         loud: bool
 
-        def append(self, effect: tuple[Effect, Any, float], /) -> None: ...
+        def append(self, order: tuple[str, Any, float], /) -> None: ...
 
 
 __all__ = ["HOT", "MACHINE", "ROWS", "SENTENCES", "Row", "Session"]
@@ -319,7 +319,8 @@ class Session(Generic[PromptT]):
         overruled = [run for run in ending if beats(cause, run.cause)] if ending else ending
         if fresh is not None or waiting:
             _ON_CANCEL[self.state](self, (fresh, waiting, cause), now)
-            self._advance(now)  # nothing can start, but it may have asked for a slot
+            if self.slots is not None:
+                self._advance(now)  # nothing can start, but it may have asked for a slot
         if active is not None and active is not fresh:
             set_cause(active, cause)
         for run in overruled:

@@ -103,7 +103,7 @@ class Effect(enum.StrEnum):
     START = "start"  #: call the handler; report its end with `finish`
     FOLDED = "folded"  #: it joined the active run
     INTERRUPT = "interrupt"  #: stop the handler; its end is still to be reported
-    DROP = "drop"  #: record that these never ran; report that of each with `settle`
+    DROP = "drop"  #: record that it never ran; report that with `settle`
     END = "end"  #: it has its outcome: tell whoever waits
 
 

@@ -3,7 +3,7 @@
 Rule 1. Effects are appended under a session's lock and performed after it.
 Rule 2. One FIFO, one drainer at a time: effects are performed in the order of the decisions. With
         any other order a cancel is lost in five steps (START overtaken by its INTERRUPT).
-Rule 3. An order is about one run; only DROP is about all that one cancel has dropped.
+Rule 3. What is ordered of several runs together is the same as if it were ordered of each in turn.
 Rule 4. Nothing stays behind: whoever appends and then calls `drain` has its effects performed, by
         itself or by the drainer that was faster.
 
@@ -23,11 +23,16 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionsched.model import Effect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from sessionsched.model import Run
 
-__all__ = ["ByOne", "Outbox"]
+__all__ = ["DROPS", "ENDS", "ByOne", "Outbox", "one_by_one"]
+
+#: Orders about several runs of a session, in their order: DROP and END, each of all of them.
+DROPS: Final = "drops"
+ENDS: Final = "ends"
+_OF_EACH: Final[Mapping[str, Effect]] = {DROPS: Effect.DROP, ENDS: Effect.END}
 
 
 class Outbox:
@@ -86,11 +91,20 @@ class ByOne(dict[Any, Any]):
     def __init__(self, perform: Callable[[Effect, Run[Any], float], object]) -> None:
         super().__init__()
         self._perform = perform
-        self[Effect.DROP] = self._drop
+        for order in _OF_EACH:
+            self[order] = partial(self._each, order)
 
-    def _drop(self, runs: Iterable[Run[Any]], at: float) -> None:
-        for run in runs:
-            self._perform(Effect.DROP, run, at)
+    def _each(self, order: str, runs: Any, at: float) -> None:
+        for effect, run in one_by_one(order, runs):
+            self._perform(effect, run, at)
 
     def __missing__(self, effect: Effect) -> Callable[[Run[Any], float], object]:
         return partial(self._perform, effect)
+
+
+def one_by_one(order: Any, about: Any) -> Iterator[tuple[Any, Any]]:
+    """Say what is ordered of whom, one by one."""
+    if order in _OF_EACH:
+        yield from ((_OF_EACH[order], run) for run in about)
+    else:
+        yield order, about

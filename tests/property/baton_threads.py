@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FILES: Final = tuple(
     f"sessionsched/{name}.py"
     for name in (
-        "table", "outbox", "driver", "closing", "hooks", "waits", "events", "handle",
+        "table", "outbox", "driver", "stopping", "closing", "hooks", "waits", "events", "handle",
         "threads/driver", "threads/run", "threads/handle", "threads/turn", "threads/pool",
         "threads/timers", "threads/subscription",
     )

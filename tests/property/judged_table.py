@@ -21,7 +21,7 @@ from sessionsched import (
     Scope,
     Table,
 )
-from sessionsched.outbox import Outbox
+from sessionsched.outbox import Outbox, one_by_one
 from sessionsched.testing.crowd import Prompt
 from sessionsched.testing.naive import Naive, NaiveSession
 
@@ -40,11 +40,11 @@ class JudgedOrders(deque[tuple[Any, Any, float]]):
         self._performing = performing
 
     def popleft(self) -> tuple[Any, Any, float]:
-        effect, about, at = super().popleft()
-        if isinstance(effect, Effect):  # else somebody subscribes
-            for run in about if effect is Effect.DROP else (about,):
+        order, about, at = super().popleft()
+        for effect, run in one_by_one(order, about):
+            if isinstance(effect, Effect):  # else somebody subscribes
                 self._performing(effect, run)
-        return effect, about, at
+        return order, about, at
 
 
 class JudgedOutbox(Outbox):

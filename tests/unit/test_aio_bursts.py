@@ -1,7 +1,7 @@
-"""More prompts at once than tasks are made in one turn of the loop: the others begin a little later.
+"""More prompts at once than tasks are made in one turn of the loop: others begin a little later.
 
-Until a run has its task it is active and has seen nothing of its prompt. Whatever happens to it then
-must come out as it does for a run whose task has not had its first step.
+Until a run has its task it is active and has seen nothing of its prompt. Whatever happens to it
+then must come out as it does for a run whose task has not had its first step.
 """
 
 from __future__ import annotations

@@ -262,6 +262,18 @@ def test_a_timer_for_a_run_that_has_ended_meanwhile_is_not_kept() -> None:
     assert acting._timers == {}
 
 
+@pytest.mark.contract("S7")
+def test_a_deadline_of_a_run_that_has_ended_meanwhile_is_not_kept() -> None:
+    acting = Acting(abandon_s=30)
+    run = Carried("chat", "a")
+    run.own.terms = Terms(deadline_s=5)
+    acting.meanwhile = lambda: acting.table.finish(run, How.RETURNED, 1.0)
+    acting.accept(run, ready=True)
+    assert run.ended is not None
+    assert [alarm.canceled for alarm in acting.alarms] == [True]
+    assert acting._timers == {}
+
+
 @pytest.mark.contract("T1", "X8")
 @pytest.mark.parametrize("in_time", [False, True])
 def test_a_handler_that_stops_in_the_last_moment_was_not_abandoned(*, in_time: bool) -> None:

@@ -102,6 +102,39 @@ async def test_a_cancel_with_a_fence_keeps_what_is_above_it() -> None:
         assert await ends(first, second) == [("canceled", "superseded"), COMPLETED]
 
 
+@pytest.mark.contract("A4")
+@pytest.mark.parametrize("wrong", ["", " \t", "\u2003", None, 7, ["chat"], b"chat"])
+async def test_nobody_is_canceled_in_a_session_without_a_name(wrong: Any) -> None:
+    async with Scheduler(Agent()) as scheduler:
+        with pytest.raises(InvalidSession):
+            scheduler.cancel(wrong)
+
+
+@pytest.mark.contract("A4")
+@pytest.mark.parametrize("wrong", [{"scope": "most"}, {"cause": "whim"}, {"up_to": -1}])
+async def test_an_unknown_option_is_refused_though_the_session_is_idle(
+    wrong: dict[str, Any],
+) -> None:
+    async with Scheduler(Agent()) as scheduler:
+        with pytest.raises(InvalidOption):
+            scheduler.cancel("chat", **wrong)
+
+
+@pytest.mark.contract("X3")
+@pytest.mark.parametrize("options", [{"scope": Scope.ACTIVE}, {"up_to": 7}, {"hold": True}])
+async def test_a_cancel_on_an_idle_session_covers_nothing_whatever_it_is_told(
+    options: dict[str, Any],
+) -> None:
+    class Name(str):
+        """A name of the host's own."""
+
+        __slots__ = ()
+
+    async with Scheduler(Agent()) as scheduler:
+        assert scheduler.cancel("chat", **options) == CancelReceipt("chat")
+        assert scheduler.cancel(Name("chat"), **options) == CancelReceipt("chat")
+
+
 @pytest.mark.contract("X3", "R1")
 async def test_a_cancel_on_an_idle_session_is_false_and_leaves_nothing_behind() -> None:
     agent = Agent()

@@ -195,3 +195,46 @@ def test_the_repr_of_a_line_is_its_order() -> None:
     line, runs = line_of(1, 2, 3)
     line.promote(runs[3])
     assert repr(line) == "Line([3, 1, 2])"
+
+
+@pytest.mark.parametrize("there", [(), (7, 8)])
+@pytest.mark.parametrize("moved", [(), (1,), (2,), (1, 3), (1, 2, 3)])
+def test_runs_are_handed_over_to_the_end_of_another_line_and_stand_in_one_line_only(
+    there: tuple[int, ...], moved: tuple[int, ...]
+) -> None:
+    (line, runs), (other, _) = line_of(1, 2, 3), line_of(*there)
+    line.hand_over([runs[seq] for seq in moved], other)
+    left = [seq for seq in (1, 2, 3) if seq not in moved]
+    assert (seqs(line), len(line)) == (left, len(left))
+    assert (seqs(other), len(other)) == ([*there, *moved], len(there) + len(moved))
+    for it in (line, other):
+        it.append(run(9))
+        assert seqs(it)[-1] == 9
+        assert [before.next for before in it][:-1] == list(it)[1:]
+        assert [after.prev for after in it][1:] == list(it)[:-1]
+
+
+def test_an_empty_line_has_nobody_to_hand_over() -> None:
+    (line, _), (other, _) = line_of(), line_of(1)
+    line.hand_over([], other)
+    assert (seqs(line), seqs(other)) == ([], [1])
+
+
+def test_a_whole_line_is_handed_over_without_a_look_at_those_between_its_ends() -> None:
+    line, runs = line_of(1, 2, 3, 4, kind=Watched)
+    other, _ = line_of(7, kind=Watched)
+    all_of_them = list(runs.values())
+    with watching() as looked_at:
+        line.hand_over(all_of_them, other)
+    assert looked_at <= {1, 7}
+
+
+@pytest.mark.parametrize("taken", [(), (2,), (1, 3), (3, 1, 2)])
+def test_who_is_taken_out_of_a_line_refers_to_nobody(taken: tuple[int, ...]) -> None:
+    line, runs = line_of(1, 2, 3)
+    line.take_out([runs[seq] for seq in taken])
+    left = [seq for seq in (1, 2, 3) if seq not in taken]
+    assert (seqs(line), len(line)) == (left, len(left))
+    assert all(runs[seq].prev is runs[seq].next is None for seq in taken)
+    line.append(run(9))
+    assert seqs(line) == [*left, 9]

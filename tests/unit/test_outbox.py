@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from sessionsched.model import Effect, Run
-from sessionsched.outbox import ByOne, Outbox
+from sessionsched.outbox import DROPS, ENDS, ByOne, Outbox
 
 #: A thread that was to come and did not would hang the tests; this ends them with an error.
 PATIENCE_S = 60
@@ -205,3 +205,17 @@ def test_many_threads_leave_nothing_behind_do_nothing_twice_and_keep_their_order
     for thread in range(crowd):
         own = [prompt for prompt in prompts if prompt // each == thread]
         assert own == sorted(own)
+
+
+def test_what_is_ordered_of_several_runs_is_ordered_of_each_of_them_in_turn() -> None:
+    outbox, performed = Outbox(), list[tuple[Effect, int, float]]()
+    runs = [Run("chat-1", prompt) for prompt in range(3)]
+    outbox.append((DROPS, runs, 1.0))
+    outbox.append((Effect.START, runs[1], 2.0))
+    outbox.append((ENDS, runs[1:], 3.0))
+    outbox.drain(ByOne(lambda effect, run, at: performed.append((effect, run.prompt, at))))
+    assert performed == [
+        (Effect.DROP, 0, 1.0), (Effect.DROP, 1, 1.0), (Effect.DROP, 2, 1.0),
+        (Effect.START, 1, 2.0),
+        (Effect.END, 1, 3.0), (Effect.END, 2, 3.0),
+    ]  # fmt: skip

@@ -82,6 +82,34 @@ def test_nothing_happens_to_a_run_that_has_ended() -> None:
     assert driver.facts() == before
 
 
+@pytest.mark.contract("T1", "T2")
+def test_drops_that_are_settled_together_end_in_their_order_before_a_later_run_starts() -> None:
+    driver = Driver()
+    a, b, c, d = driver.submit_each("chat", "a", "b", "c", "d")
+    driver.cancel("chat", up_to=c.seq)
+    driver.finish(a)
+    driver.news()
+    assert driver.table.settle_all([b, c], 9.0)
+    driver.table.drain(driver.perform)
+    assert driver.news() == [("end", b.seq), ("end", c.seq), ("start", d.seq)]
+    assert [(o.status, o.ended_at) for o in map(outcome, (b, c))] == [("canceled", 9.0)] * 2
+    assert states(a, b, c, d) == ["ended", "ended", "ended", "active"]
+
+
+@pytest.mark.contract("T1")
+def test_what_is_not_ending_is_not_settled_with_the_others() -> None:
+    driver = Driver()
+    a, b, c, d = driver.submit_each("chat", "a", "b", "c", "d")
+    driver.cancel("chat", scope=Scope.WAITING, up_to=c.seq)
+    driver.settle(b)
+    assert driver.table.settle_all([a, b, c, d], 9.0, OSError("disk full"))
+    assert states(a, b, c, d) == ["active", "ended", "ended", "queued"]
+    assert (outcome(b).error, str(outcome(c).error)) == (None, "disk full")
+    before = driver.facts()
+    assert not driver.table.settle_all([a, b, c, d], 9.5)
+    assert driver.facts() == before
+
+
 @pytest.mark.contract("T1")
 def test_the_outcome_is_there_when_the_end_is_announced() -> None:
     table: Table[str] = Table()

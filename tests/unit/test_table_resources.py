@@ -257,7 +257,8 @@ def test_ten_thousand_runs_in_one_line_end_one_after_the_other_without_going_dee
     driver.table.drain(driver.perform)
     ended = [seq for effect, seq in driver.news() if effect == "end"]
     assert sorted(ended) == list(range(1, 10_001))
-    assert len(driver.depths) == 1
+    # However long the line is: what is ordered of several runs together takes one call more.
+    assert max(driver.depths) <= min(driver.depths) + 1
     assert len(driver.table) == 0
 
 

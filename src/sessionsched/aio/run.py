@@ -161,9 +161,7 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
         if not self.begun:
             driver.skipped(self)
         elif self.cause is not None or (self.carrier is not None and self.carrier.cancelling()):
-            if self.carrier is not None:  # as `_finish`, with fewer calls
-                driver.table.finish(self, _HOW_STOPPED, driver.now())
-                driver.perform_all()
+            self._finish(driver, _HOW_STOPPED)
         else:
             self._finish(driver, _HOW_RAISED, error=error)
 
@@ -184,10 +182,12 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
         cast("AioDriver[PromptT]", self.driver).keep(carrier, self)
 
     def release(self, driver: AioDriver[PromptT]) -> None:
-        alive.pop(self.carrier, None)
+        if self.carrier is not None:
+            alive.pop(self.carrier, None)
+            self.carrier = None
         if driver.waits.counts:
             driver.waits.over(self)
-        self.carrier = self.context = None
+        self.context = None
         waiter = self.waiter
         if waiter is not None:
             self.waiter = None

@@ -7,6 +7,7 @@ Rule 2. Left alone, a thread keeps the baton until it is over or has to wait. A 
         names the point twice, to the one after that. Points without a choice don't count.
 Rule 3. Time stands still while anybody can go on; then the earliest timeout is over.
 Rule 4. The same story and the same schedule give the same run: that is how a failure is repeated.
+        So the collector waits meanwhile: it would come, and call what it finds, at any line.
 
 Most races need one or two switches at the wrong moment. So all schedules with up to a few
 deviations are tried, one after the other, where hammering with real threads waits for luck.
@@ -30,13 +31,14 @@ wait at the end. `baton.run(bodies)` before or after the `yield` lets threads ru
 from __future__ import annotations
 
 import contextlib
+import gc
 from typing import TYPE_CHECKING, Any
 
 from sessionsched.testing.deviations import Explored, try_all
 from sessionsched.testing.relay import Baton, Stuck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from typing import TypeAlias
 
     from sessionsched.testing.deviations import Schedule
@@ -67,10 +69,21 @@ def repeat(story: Story, schedule: Iterable[int], **how: Any) -> None:
 
 
 def _tell(story: Story, baton: Baton) -> None:
-    with contextlib.closing(story(baton)) as telling:
+    with _without_the_collector(), contextlib.closing(story(baton)) as telling:
         try:
             baton.run(next(telling), deviate=True)
             for _ in telling:
                 raise RuntimeError("a story yields once; baton.run lets more threads run")
         finally:
             baton.end()
+
+
+@contextlib.contextmanager
+def _without_the_collector() -> Iterator[None]:
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

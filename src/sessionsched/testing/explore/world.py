@@ -22,6 +22,7 @@ from sessionsched.model import (
     Status,
     WhenBusy,
 )
+from sessionsched.outbox import one_by_one
 from sessionsched.table import Record, Table
 from sessionsched.testing.explore.situation import (
     CAUSES,
@@ -125,7 +126,7 @@ class World:
     def effects(self) -> list[Out]:
         """Take what was ordered since the last time, as the naive model writes it."""
         ordered = self.table.outbox.effects
-        found = [out for effect, about, _ in ordered for out in _outs(effect, about)]
+        found = [_out(*one) for order, about, _ in ordered for one in one_by_one(order, about)]
         ordered.clear()
         return found
 
@@ -207,12 +208,6 @@ def _freeze_run(run: AnyRun) -> FrozenRun:
         waits and run.follows_up,
         waits and run.promoted,
     )
-
-
-def _outs(effect: Effect, about: Any) -> list[Out]:
-    if effect is Effect.DROP:
-        return [(effect, run.seq) for run in about]
-    return [_out(effect, about)]
 
 
 def _out(effect: Effect, run: AnyRun) -> Out:
