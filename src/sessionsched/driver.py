@@ -22,7 +22,6 @@ from sessionsched.errors import SchedulerClosed
 from sessionsched.events import (
     RunAccepted,
     RunCanceling,
-    RunEnded,
     RunFolded,
     RunProgress,
     RunQueued,
@@ -292,13 +291,17 @@ class Driver(ABC, Generic[PromptT]):
             effect, run, at = orders.popleft()
             if effect is _EFFECT_START:
                 run.seen = effect
-                if run.rare is not PLAIN or self.hub.listening:
-                    self._start(run, at)
+                if self.hub.listening:
+                    self.hub.publish(RunStarted, run, at)
+                if run.rare is not PLAIN and run.rare.terms is not None:
+                    self._start_on(run.rare.terms, run, at)
                 run.begin(self)
             elif effect is _EFFECT_END:
                 run.seen = effect
-                if self._timers or self.closing is not None or self.hub.listening:
-                    self._end(run, at)
+                if self.hub.listening:
+                    self.hub.end(run, at)
+                if self._timers or self.closing is not None:
+                    self._end(run)
                 run.release(self)
             else:
                 self._do[effect](run, at)
@@ -330,12 +333,6 @@ class Driver(ABC, Generic[PromptT]):
         self._is_prepared(run)
         if self.hub.listening:
             self.hub.publish(RunQueued, run, at)
-
-    def _start(self, run: DrivenRun[PromptT], at: float) -> None:
-        if self.hub.listening:
-            self.hub.publish(RunStarted, run, at)
-        if run.rare.terms is not None:
-            self._start_on(run.rare.terms, run, at)
 
     def _start_on(self, terms: Terms, run: DrivenRun[PromptT], at: float) -> None:
         self._is_prepared(run)
@@ -398,10 +395,8 @@ class Driver(ABC, Generic[PromptT]):
             report = partial(self._drop_recorded, run)
             self.call_hook(options.on_dropped, run, options.settle_s, report, preparation)
 
-    def _end(self, run: DrivenRun[PromptT], at: float) -> None:
+    def _end(self, run: DrivenRun[PromptT]) -> None:
         self._clear_timer(run)
-        if self.hub.listening:
-            self.hub.publish(RunEnded, run, at)
         if self.closing is not None:
             self.closing.ended(run)
 
