@@ -86,8 +86,13 @@ def enqueue(session: AnySession, run: AnyRun, now: float) -> None:
     run.accepted_at = now
     session.line.append(run)
     if session.outbox.loud or run.rare is not PLAIN:  # else nobody would notice
-        run.seen = None
-        session.outbox.append((_EFFECT_ACCEPTED, run, now))
+        if session.outbox.deaf and run.rare is PLAIN:
+            run.seen = _EFFECT_ACCEPTED
+            session.outbox.missed_at = now
+            session.outbox.count()
+        else:
+            run.seen = None
+            session.outbox.append((_EFFECT_ACCEPTED, run, now))
 
 
 def start(session: AnySession, run: AnyRun, now: float) -> None:

@@ -22,7 +22,6 @@ from sessionsched.errors import SchedulerClosed
 from sessionsched.events import (
     RunAccepted,
     RunCanceling,
-    RunEnded,
     RunFolded,
     RunProgress,
     RunQueued,
@@ -289,7 +288,7 @@ class Driver(ABC, Generic[PromptT]):
                         told = run.seen is _EFFECT_INTERRUPT
                         run.seen = effect
                         if told or self._timers or self.closing is not None or self.hub.listening:
-                            self._end(run, at, told=told)
+                            self._end(run, at, told)
                         run.release(self)
                     else:
                         self._do[effect](run, at)
@@ -384,15 +383,16 @@ class Driver(ABC, Generic[PromptT]):
         for run in runs:
             run.seen = _EFFECT_END
             if special:
-                self._end(run, at, told=False)
+                self._end(run, at, False)
             run.release(self)
 
-    def _end(self, run: DrivenRun[PromptT], at: float, *, told: bool) -> None:
+    def _end(self, run: DrivenRun[PromptT], at: float, told: bool) -> None:  # noqa: FBT001 - hot
+        if self.hub.listening:
+            self.hub.end(run, at)
         if told:
             self.stopping.over(run)
-        self.clear_timer(run)
-        if self.hub.listening:
-            self.hub.publish(RunEnded, run, at)
+        if self._timers:
+            self.clear_timer(run)
         if self.closing is not None:
             self.closing.ended(run)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import define
 
@@ -29,16 +29,24 @@ __all__ = [
 # Not frozen, and with the run instead of its fields: these are made several times per run.
 @define(eq=False)
 class RunEvent(AboutARun[PromptT]):
-    """Something happened to a run: the base of all events but Gap."""
+    """Something happened to a run: the base of all events but Gap.
 
-    #: Whether it counts against the bound of a mailbox. Only what does may be missed.
-    takes_room: ClassVar[bool] = True
+    Each subscriber has an object of its own for it; they are equal.
+    """
 
     #: Rises from event to event, over all sessions of the scheduler.
     number: int
     #: When, on the scheduler's clock.
     at: float
     run: Run[PromptT]
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.number == other.number and self.run is other.run
+
+    def __hash__(self) -> int:
+        return hash(self.number)
 
 
 @define(eq=False)
@@ -90,29 +98,17 @@ class RunStuck(RunEvent[PromptT]):
 
 @define(eq=False)
 class RunEnded(RunEvent[PromptT]):
-    """It has its one outcome. Each subscriber has an object of its own for it; they are equal."""
-
-    takes_room: ClassVar[bool] = False
+    """It has its one outcome."""
 
     @property
     def outcome(self) -> Outcome[Any]:
         """How it ended."""
         return cast("Outcome[Any]", self.run.ended)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, RunEnded):
-            return NotImplemented
-        return self.number == other.number and self.run is other.run
-
-    def __hash__(self) -> int:
-        return hash(self.number)
-
 
 @define(eq=False)
 class Gap:
     """The reader was too slow: so many events are missing here, none of them a RunEnded."""
-
-    takes_room: ClassVar[bool] = False
 
     #: Number and time of the last one that is missing.
     number: int

@@ -5,144 +5,32 @@ Rule 1. Events of one session reach a subscriber in the order in which they happ
 Rule 2. RunEnded is never dropped. A reader who is too slow loses others, and finds a Gap that says
         how many where they would have been.
 Rule 3. Nobody waits for a reader: putting an event into a mailbox takes no time and can't fail.
-Rule 4. No event is built that nobody will read.
-Rule 5. An end is built by whoever reads it, and so is a gap.
+Rule 4. While nobody has room, an event is counted and no more, and an end is written down once for
+        all readers.
 
-Rule 5 is for the sake of the garbage collector. Ends and gaps are what piles up in front of a slow
-reader, one or two for every run; as objects in the mailbox they made a watched run a fifth slower.
+Rule 4 makes a run that nobody can keep up with cost little more than one that nobody watches: what
+happens to it is one step of one counter, from which the numbers of events come, too.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Generic, cast
+from typing import TYPE_CHECKING, Final, Generic
 
-from sessionsched import checks
 from sessionsched.events import Gap, RunEnded
+from sessionsched.mailbox import IN_ONE_PIECE, Ends, Mailbox
 from sessionsched.model import PromptT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Self
+    from typing import Any
 
     from sessionsched.events import RunEvent
+    from sessionsched.mailbox import Note
     from sessionsched.model import Run
     from sessionsched.outbox import Outbox
 
-__all__ = ["Audience", "Hub", "Mailbox"]
-
-
-class Mailbox(Generic[PromptT]):
-    """What one subscriber has yet to read: bounded, but for the ends.
-
-    It is written under the hub's lock. Whoever reads needs that only to make room and to notice a
-    gap. For the rest it pops from the left of a deque what the hub has added on the right: each is
-    one step, on Pythons without a global lock too, and what is in is never changed. But one end is
-    several pops, so there must be one reader at a time.
-    """
-
-    __slots__ = (
-        "_first", "audience", "closed", "events", "room", "run_id", "session_id", "told",
-        "waiting", "wake",
-    )  # fmt: skip
-
-    def __init__(self, session_id: str, run_id: str, buffer: int, wake: Callable[[], None]) -> None:
-        #: Which events it is for; blank: all.
-        self.session_id = session_id
-        self.run_id = run_id
-        #: Tells the reader, outside of any lock, that there is something to read.
-        self.wake = wake
-        #: Whether to do that. A reader that can tell lowers it while it does not wait.
-        self.waiting = True
-        #: Nothing will be put in any more; what is in may still be read.
-        self.closed = False
-        #: What was not read yet. A number stands for an end: its time and run follow. A negative
-        #: one stands for a gap of that many: number and time of the last of them follow.
-        self.events: Final[deque[Any]] = deque()
-        #: How many more events fit in. Ends, gaps and the first state take no room.
-        self.room = buffer
-        #: How many of those that are in `events` and take room were how things stood at first.
-        self._first = 0
-        #: Through whom it hears of events; None: it doesn't, not yet or not any more.
-        self.audience: Audience[PromptT] | None = None
-        #: How much of what its audience was told has come in, be it in a gap. At most all of it.
-        self.told = 0
-
-    @classmethod
-    def checked(
-        cls, session_id: str | None, run_id: str | None, buffer: int, wake: Callable[[], None]
-    ) -> Self:
-        """Make one for whoever subscribes.
-
-        Raises:
-            InvalidSession, InvalidOption: that can't be watched.
-        """
-        if session_id is not None:
-            checks.session_name(session_id)
-        if run_id is not None:
-            checks.run_name(run_id, session_id)
-        checks.at_least(1, "buffer", buffer)
-        return cls(session_id or "", run_id or "", buffer, wake)
-
-    def wants(self, run: Run[Any]) -> bool:
-        """Whether it is for events of this run."""
-        return self.session_id in ("", run.session_id) and self.run_id in ("", run.run_id)
-
-    def begin_with(self, events: list[RunEvent[PromptT]]) -> None:
-        """Let the reader see these first, whatever the bound. Once, before anything else is in."""
-        self._first = sum(event.takes_room for event in events)  # before any of them can be read
-        self.events.extend(events)
-        if self.run_id and self._first < len(events):
-            self.closed = True  # the one run that it is for has ended
-
-    def take(self) -> RunEvent[PromptT] | Gap | None:
-        """Give the oldest that was not read yet; None: there is nothing now. Not under the lock."""
-        events = self.events
-        try:
-            item = events.popleft()
-        except IndexError:
-            return self._take_gap()
-        if type(item) is int:
-            if item > 0:
-                return RunEnded(item, events.popleft(), events.popleft())
-            return Gap(events.popleft(), events.popleft(), -item, self.session_id, self.run_id)
-        if item.takes_room:
-            self._make_room()
-        return cast("RunEvent[PromptT]", item)
-
-    def _make_room(self) -> None:
-        """Something that took room was read, or looks as if it had."""
-        if self._first:
-            self._first -= 1
-        elif (audience := self.audience) is not None:
-            with audience.hub.lock:
-                self.room += 1
-                if self.room == 1 and self.audience is not None:
-                    audience.open += (self,)
-
-    def _take_gap(self) -> RunEvent[PromptT] | Gap | None:
-        """Everything was read: give what was missed after that."""
-        audience = self.audience
-        if audience is None or self.told == audience.last[0]:
-            return None
-        with audience.hub.lock:
-            self.notice_gap()
-        return self.take()
-
-    def notice_gap(self) -> None:
-        """Let what was missed so far be read of."""
-        if self.audience is not None:
-            told, number, at = self.audience.last
-            if self.told != told:
-                self.events.extend((self.told - told, number, at))
-                self.told = told
-
-    @property
-    def unread(self) -> bool:
-        """Whether there is anything to take."""
-        audience = self.audience
-        return bool(self.events) or (audience is not None and self.told != audience.last[0])
+__all__ = ["Audience", "Ends", "Hub", "Mailbox"]
 
 
 class Audience(Generic[PromptT]):
@@ -152,7 +40,7 @@ class Audience(Generic[PromptT]):
     count and a mailbox's own is the gap that its reader will find. The hub's lock guards it.
     """
 
-    __slots__ = ("boxes", "hub", "key", "last", "open")
+    __slots__ = ("at", "boxes", "hub", "key", "number", "open", "told")
 
     def __init__(self, hub: Hub[PromptT], key: tuple[str, str]) -> None:
         self.hub = hub
@@ -161,50 +49,56 @@ class Audience(Generic[PromptT]):
         #: All of them, and those that have room. Each tuple is replaced, never changed.
         self.boxes: tuple[Mailbox[PromptT], ...] = ()
         self.open: tuple[Mailbox[PromptT], ...] = ()
-        #: How many events there were, and the number and the time of the last one. One tuple:
-        #: whoever looks while another thread publishes finds three that belong together.
-        self.last = (0, 0, 0.0)
+        #: How many events there were, and the number and the time of the last one.
+        self.told = 0
+        self.number = 0
+        self.at = 0.0
 
     def add(self, box: Mailbox[PromptT]) -> None:
         """Let it hear what comes from here on."""
-        box.audience, box.told = self, self.last[0]
+        box.audience, box.told = self, self.told
         self.boxes += (box,)
         self.open += (box,)
 
     def remove(self, box: Mailbox[PromptT]) -> None:
-        """Let it hear no more. What it has missed until now it may still read of."""
-        box.notice_gap()
+        """Let it hear no more."""
         box.audience = None
         self.boxes = tuple(it for it in self.boxes if it is not box)
         self.open = tuple(it for it in self.open if it is not box)
 
-    def miss(self, number: int, at: float) -> None:
-        """Count an event that nobody has room for."""
-        self.last = (self.last[0] + 1, number, at)
+    def miss(self, number: int, at: float, count: int = 1) -> None:
+        """Count events that nobody has room for, up to that number."""
+        self.told += count
+        self.number = number
+        self.at = at
 
-    def tell(self, event: RunEvent[PromptT]) -> None:
+    def tell(self, note: Note[PromptT]) -> None:
         """Put an event in wherever there is room; the others miss it."""
-        told, number, at = self.last
-        self.miss(event.number, event.at)
+        told = self.told
         for box in self.open:
             if box.told != told:
-                box.events.extend((box.told - told, number, at))
-            box.events.append(event)
+                self.note_gap(box)
+            box.put(note)
             box.told = told + 1
-            box.room -= 1
-            if not box.room:
-                self.open = tuple(it for it in self.open if it.room)
+            if box.full:
+                self.open = tuple(it for it in self.open if not it.full)
+        self.miss(note[1], note[2])
 
     def end(self, number: int, at: float, run: Run[PromptT]) -> None:
         """Put an end in, whether there is room or not."""
-        told, before, then = self.last
-        self.last = (told + 1, number, at)
+        told = self.told
         for box in self.boxes:
-            if box.told == told:
-                box.events.extend((number, at, run))
-            else:  # in one step, for this is what happens most to a reader who is too slow
-                box.events.extend((box.told - told, before, then, number, at, run))
+            if box.told != told:
+                self.note_gap(box)
+            box.events.extend((RunEnded, number, at, run, ()))
             box.told = told + 1
+        self.miss(number, at)
+
+    def note_gap(self, box: Mailbox[PromptT]) -> None:
+        """Let what it has missed so far be read of."""
+        if box.told != self.told:
+            box.events.extend((Gap, self.number, self.at, self.told - box.told, self.key))
+            box.told = self.told
 
 
 class Hub(Generic[PromptT]):
@@ -219,11 +113,22 @@ class Hub(Generic[PromptT]):
         outbox.loud = False
         #: Whether there is any subscriber at all: look here before calling `publish`.
         self.listening = False
+        #: Nobody has room: of what happens, all but the ends is missed by whoever listens.
+        self.deaf = False
         #: Guards everything below, audiences and mailboxes. A leaf: nothing is called under it.
         self.lock = threading.Lock()
         #: Nothing will happen any more.
         self._closed = False
+        #: The number of the last event that was noticed; some may have been counted since.
         self._number = 0
+        #: Counts one more, as the outbox does, and says how many there were before. To look at the
+        #: count is to count one more, too: so an event's number is this and an offset, which falls
+        #: with every look.
+        self._count = outbox.count
+        self._offset = 1
+        #: What all who look at everything will read next, while none of them has room: each has it
+        #: as the last of its events. None: they have nothing in common that could go on.
+        self._ends: Ends[PromptT] | None = None
         #: Those who look at everything. It may be empty.
         self._everybody: Final[Audience[PromptT]] = Audience(self, _EVERYTHING)
         #: Audiences that have a mailbox, by session and run.
@@ -238,63 +143,142 @@ class Hub(Generic[PromptT]):
         """Have everything announced from here on; the mailbox will join when its turn comes."""
         with self.lock:
             self._expected.add(box)
-            self._outbox.loud = True
+            self._tune()
 
     def publish(self, kind: Callable[..., RunEvent[PromptT]], run: Run[PromptT], at: float,
                 *more: object) -> None:  # fmt: skip
-        """Deliver one event to everybody who wants it."""
-        everybody = self._everybody
-        if self._choosy:
-            with self.lock:
-                boxes = self._deliver(kind, run, at, more)
-        elif kind is RunEnded:
-            with self.lock:
-                self._number = number = self._number + 1
-                boxes = everybody.boxes
-                everybody.end(number, at, run)
-        elif everybody.open:
-            with self.lock:
-                self._number = number = self._number + 1
-                boxes = everybody.open
-                everybody.tell(kind(number, at, run, *more))
+        """Deliver one event, but no end, to everybody who wants it."""
+        if self.deaf:
+            # This needs no lock. Who makes room meanwhile did so after this event, but may have
+            # looked for a gap before it: so look again for whom to wake.
+            self._outbox.missed_at = at
+            self._count()
+            boxes = self._everybody.open
         else:
-            # All that listen are too slow. This needs no lock: nobody else writes these two now,
-            # and `last` is written in one step. Who makes room meanwhile did so after this event,
-            # but may have looked for a gap before it: so look again for whom to wake.
-            self._number = number = self._number + 1
-            everybody.miss(number, at)
-            boxes = everybody.open
+            with self.lock:
+                boxes = self._tell(kind, run, at, more)
         for box in boxes:
             if box.waiting:
                 box.wake()
 
-    def _deliver(
+    def end(self, run: Run[PromptT], at: float) -> None:
+        """Deliver RunEnded to everybody who wants it."""
+        with self.lock:
+            if self.deaf:
+                ends = self._begin_ends() if self._ends is None else self._ends
+                number = self._count() + self._offset
+                missed = number - ends.last - 1
+                ends.noted += (missed, self._outbox.missed_at, number, at, run)
+                ends.last = number
+                if len(ends.noted) >= IN_ONE_PIECE:
+                    self.seal(ends)
+                return  # who is full has something to read, and knows it
+            boxes = self._end(run, at)
+        for box in boxes:
+            if box.waiting:
+                box.wake()
+
+    def _begin_ends(self) -> Ends[PromptT]:
+        """Give all who have no room something in common to read, from here on."""
+        self._recount()
+        self._ends = ends = Ends[PromptT](self._number)
+        for box in self._everybody.boxes:
+            self._everybody.note_gap(box)
+            box.events.append(ends)
+        return ends
+
+    def seal(self, ends: Ends[PromptT] | None) -> None:
+        """Let what was put down so far be read as it is, if more could come in. Under the lock."""
+        if ends is not None and ends is self._ends:
+            for box in self._everybody.boxes:
+                box.told += ends.last - ends.first
+            self._ends = None
+
+    def let_in(self, box: Mailbox[PromptT]) -> None:
+        """It was full, and has room again. Under the lock."""
+        if box.audience is not None:
+            box.full = False
+            box.audience.open += (box,)
+            self._tune()
+
+    def bring_up(self, box: Mailbox[PromptT]) -> None:
+        """Let what it has missed so far be read of. Under the lock."""
+        if box.audience is not None:
+            self.seal(self._ends)
+            self._recount()
+            box.audience.note_gap(box)
+
+    def _next(self) -> int:
+        """Give the number of an event, which comes after what was counted since. Under the lock."""
+        number = self._count() + self._offset
+        self._notice(number - 1)
+        self._number = number
+        return number
+
+    def _recount(self) -> None:
+        """Notice what was counted since. Under the lock."""
+        number = self._count() + self._offset
+        self._offset -= 1  # so that the next one has this number, and not who only looks
+        self._notice(number - 1)
+
+    def _notice(self, number: int) -> None:
+        missed = number - self._number
+        if missed:
+            self._everybody.miss(number, self._outbox.missed_at, missed)
+            self._number = number
+
+    def _tune(self) -> None:
+        """Say what is still to be announced, after anything has changed about who listens."""
+        everybody = self._everybody
+        self.listening = bool(self._boxes)
+        self._choosy = len(self._boxes) > (_EVERYTHING in self._boxes)
+        deaf = self.listening and not (self._choosy or everybody.open)
+        if deaf is not self.deaf:
+            self.seal(self._ends)
+            self.deaf = deaf
+        self._outbox.loud = bool(self._expected)
+        # Who is yet to join will have room.
+        self._outbox.deaf = self.deaf and len(self._expected) == len(everybody.boxes)
+
+    def _tell(
         self,
         kind: Callable[..., RunEvent[PromptT]],
         run: Run[PromptT],
         at: float,
         more: tuple[object, ...],
     ) -> tuple[Mailbox[PromptT], ...]:
-        """The same for several audiences. Gives the mailboxes that have something new."""
+        """Give whom to wake."""
+        if not self._choosy:
+            boxes = self._everybody.open
+            self._everybody.tell((kind, self._next(), at, run, more))
+            if self._everybody.open is not boxes:
+                self._tune()
+            return boxes
         audiences = self._of(run)
         if not audiences:
             return ()
-        self._number = number = self._number + 1
-        if kind is RunEnded:
-            boxes = tuple(box for audience in audiences for box in audience.boxes)
-            for audience in audiences:
-                audience.end(number, at, run)
-            for box in boxes:
-                if box.run_id:
-                    self._remove(box)  # it has all there is to come
-            return boxes
+        note = (kind, self._next(), at, run, more)
         boxes = tuple(box for audience in audiences for box in audience.open)
-        event = kind(number, at, run, *more) if boxes else None
         for audience in audiences:
-            if event is None:
-                audience.miss(number, at)
-            else:
-                audience.tell(event)
+            audience.tell(note)
+        return boxes
+
+    def _end(self, run: Run[PromptT], at: float) -> tuple[Mailbox[PromptT], ...]:
+        """Give whom to wake."""
+        if not self._choosy:
+            self._everybody.end(self._next(), at, run)
+            return self._everybody.open
+        audiences = self._of(run)
+        if not audiences:
+            return ()
+        number = self._next()
+        boxes = tuple(box for audience in audiences for box in audience.boxes)
+        for audience in audiences:
+            audience.end(number, at, run)
+        for box in boxes:
+            if box.run_id:
+                self._remove(box)  # it has all there is to come
+        self._tune()
         return boxes
 
     def _of(self, run: Run[PromptT]) -> tuple[Audience[PromptT], ...]:
@@ -310,11 +294,9 @@ class Hub(Generic[PromptT]):
     ) -> None:
         """Deliver to this mailbox from here on, beginning with news as (kind, run, at, more)."""
         with self.lock:
-            events = []
-            for kind, run, at, more in news:
-                self._number += 1
-                events.append(kind(self._number, at, run, *more))
-            box.begin_with(events)
+            self.seal(self._ends)  # the news have numbers, and are not for everybody
+            self._recount()  # else the newcomer would be told of what is part of the news
+            box.begin_with([(kind, self._next(), at, run, more) for kind, run, at, more in news])
             box.closed = box.closed or self._closed
             if not box.closed:
                 self._add(box)
@@ -325,7 +307,7 @@ class Hub(Generic[PromptT]):
         with self.lock:
             self._remove(box)
             self._expected.discard(box)
-            self._outbox.loud = bool(self._expected)
+            self._tune()
 
     def close(self) -> None:
         """Nothing will happen any more: readers end once they have read what there is."""
@@ -340,20 +322,16 @@ class Hub(Generic[PromptT]):
         key = (box.session_id, box.run_id)
         audience = self._everybody if key == _EVERYTHING else Audience(self, key)
         self._boxes.setdefault(key, audience).add(box)
-        self._count()
+        self._tune()
 
     def _remove(self, box: Mailbox[PromptT]) -> None:
         box.closed = True
         audience = box.audience
         if audience is not None:
+            self.bring_up(box)
             audience.remove(box)
             if not audience.boxes:
                 self._boxes.pop(audience.key, None)
-            self._count()
-
-    def _count(self) -> None:
-        self.listening = bool(self._boxes)
-        self._choosy = len(self._boxes) > (_EVERYTHING in self._boxes)
 
 
 #: What a mailbox is filed under that is for all sessions and all runs.

@@ -49,8 +49,15 @@ if TYPE_CHECKING:
 
         #: Whether anybody is there for effects that are only there to be announced.
         loud: bool
+        #: Whether it is enough to count those.
+        deaf: bool
+
+        #: When something was counted last.
+        missed_at: float
 
         def append(self, order: tuple[str, Any, float], /) -> None: ...
+
+        def count(self) -> int: ...
 
 
 __all__ = ["HOT", "MACHINE", "ROWS", "SENTENCES", "Row", "Session"]
@@ -68,6 +75,7 @@ _WHEN_REJECT: Final = WhenBusy.REJECT
 _SESSION_IDLE: Final = SessionState.IDLE
 _RUN_ACCEPTED: Final = RunState.ACCEPTED
 _RUN_QUEUED: Final = RunState.QUEUED
+_EFFECT_ACCEPTED: Final = Effect.ACCEPTED
 _EFFECT_QUEUED: Final = Effect.QUEUED
 _RUN_ENDING: Final = RunState.ENDING
 _HOW_ABANDONED: Final = How.ABANDONED
@@ -135,9 +143,14 @@ class Session(Generic[PromptT]):
             run.state = _RUN_QUEUED
             if self.state is _SESSION_ACCEPTED:  # else others must be over first
                 self._advance(now)
-            # Behind an ACCEPTED that is on its way; else nobody would notice.
-            if run.seen is None and run.state is _RUN_QUEUED:
-                self.outbox.append((_EFFECT_QUEUED, run, now))
+            # Behind its ACCEPTED; without that nobody would notice.
+            if run.seen is not _EFFECT_QUEUED and run.state is _RUN_QUEUED:
+                if run.seen is _EFFECT_ACCEPTED and self.outbox.deaf:
+                    run.seen = _EFFECT_QUEUED
+                    self.outbox.missed_at = now
+                    self.outbox.count()
+                else:
+                    self.outbox.append((_EFFECT_QUEUED, run, now))
 
     def ready(self, run: Run[PromptT], now: float) -> bool:
         """Its owner has prepared it: it may start when its turn comes."""

@@ -13,6 +13,7 @@ idle session's record go at once, and gives all observers one order of events.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 from collections import deque
@@ -38,7 +39,7 @@ _OF_EACH: Final[Mapping[str, Effect]] = {DROPS: Effect.DROP, ENDS: Effect.END}
 class Outbox:
     """Effects on their way from decisions to whoever performs them."""
 
-    __slots__ = ("append", "busy", "effects", "loud")
+    __slots__ = ("append", "busy", "count", "deaf", "effects", "loud", "missed_at")
 
     def __init__(self) -> None:
         #: What was ordered and not performed yet.
@@ -49,6 +50,12 @@ class Outbox:
         self.append = self.effects.append
         #: Whether anybody is there for effects that are only there to be announced.
         self.loud = True
+        #: Whether all who are there for them have no room: then it is enough to count them.
+        self.deaf = False
+        #: Counts one more: one step, whoever else does so at the same time.
+        self.count = itertools.count().__next__
+        #: When something was counted last.
+        self.missed_at = 0.0
 
     def __len__(self) -> int:
         return len(self.effects)

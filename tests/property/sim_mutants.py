@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from sessionsched import How, Run, RunEnded
+from sessionsched import How, Run, RunStarted
 from sessionsched.aio import driver as aio_driver
 from sessionsched.aio import run as aio_run
 from sessionsched.aio.run import AioRun
@@ -13,7 +13,7 @@ from sessionsched.aio.subscription import Subscription
 from sessionsched.aio.turn import Turn, TurnRun
 from sessionsched.driver import Driver
 from sessionsched.hooks import Hook
-from sessionsched.hub import Audience
+from sessionsched.hub import Audience, Ends, Hub
 from sessionsched.machine import Session
 from sessionsched.stopping import Stopping
 from sessionsched.table import Table
@@ -50,12 +50,15 @@ def an_interrupt_that_comes_before_the_first_step_is_lost(patch: Patch) -> None:
 
 
 def interrupts_overtake_starts(patch: Patch) -> None:
-    right = Driver._start
+    right = Hub.publish
 
-    def start(driver: Any, run: Any, at: float) -> None:
-        driver.loop.call_soon(right, driver, run, at)
+    def publish(hub: Any, kind: Any, *about: Any) -> None:
+        if kind is RunStarted:
+            asyncio.get_running_loop().call_soon(right, hub, kind, *about)
+        else:
+            right(hub, kind, *about)
 
-    patch.setattr(Driver, "_start", start)
+    patch.setattr(Hub, "publish", publish)
 
 
 def nobody_comes_back_after_the_grace(patch: Patch) -> None:
@@ -80,14 +83,12 @@ def no_hand_over_after_a_failure(patch: Patch) -> None:
 
 
 def the_end_is_told_after_whoever_waits_is_woken(patch: Patch) -> None:
-    def end(driver: Any, run: Any, at: float) -> None:
-        driver.clear_timer(run)
-        run.release(driver)
-        if driver.closing is not None:
-            driver.closing.ended(run)
-        driver.loop.call_soon(driver.hub.publish, RunEnded, run, at)
+    right = Hub.end
 
-    patch.setattr(Driver, "_end", end)
+    def end(hub: Any, run: Any, at: float) -> None:
+        asyncio.get_running_loop().call_soon(right, hub, run, at)
+
+    patch.setattr(Hub, "end", end)
 
 
 def a_drop_is_recorded_while_the_line_moves_on(patch: Patch) -> None:
@@ -148,6 +149,7 @@ def a_full_mailbox_drops_ends(patch: Patch) -> None:
         audience.boxes = everybody
 
     patch.setattr(Audience, "end", end)
+    patch.setattr(Ends, "build", lambda *_: None)
 
 
 def a_reader_that_waits_is_not_woken_by_the_close(patch: Patch) -> None:

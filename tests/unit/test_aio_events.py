@@ -197,6 +197,28 @@ async def test_race_31_a_reader_who_is_too_slow_misses_events_but_no_end() -> No
 
 
 @pytest.mark.contract("T3")
+@pytest.mark.parametrize("readers", [1, 2])
+async def test_what_all_readers_are_too_slow_for_is_counted_to_the_last_one(readers: int) -> None:
+    async def handler(run: Run[str]) -> None:
+        run.emit("begun")
+
+    async with contextlib.AsyncExitStack() as stack:
+        scheduler = await stack.enter_async_context(Scheduler(handler))
+        late = [scheduler.subscribe(buffer=1) for _ in range(readers)]
+        for events in late:
+            await stack.enter_async_context(events)
+        handles = [scheduler.submit("chat", f"{number}") for number in range(20)]
+        await ends(*handles)
+        await scheduler.close()
+        for events in late:
+            seen = [event async for event in events]
+            assert [it.run for it in seen if isinstance(it, RunEnded)] == [it.run for it in handles]
+            missed = sum(it.missed for it in seen if isinstance(it, Gap))
+            read = [it.number for it in seen if not isinstance(it, Gap)]
+            assert missed + len(read) == read[-1] == 20 * 4 + 19  # all but the first were queued
+
+
+@pytest.mark.contract("T3")
 async def test_who_catches_up_misses_nothing_more() -> None:
     agent = Agent()
     async with Scheduler(agent) as scheduler, scheduler.subscribe(buffer=2) as events:
@@ -285,7 +307,7 @@ async def test_a_reader_who_was_canceled_while_it_read_may_read_on(
         assert seen == ["RunAccepted", "RunStarted"]
 
 
-# --- Rule 4: no event is made that nobody will read ---
+# --- no event is made that nobody reads ---
 
 
 @pytest.fixture

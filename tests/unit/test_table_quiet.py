@@ -33,6 +33,57 @@ def test_a_prompt_that_waits_while_nobody_listens_orders_nothing_and_is_seen_to_
     assert (driver.news(), run.seen) == ([], Effect.QUEUED)
 
 
+@pytest.mark.contract("T3")
+def test_what_nobody_has_room_for_is_counted_and_not_ordered() -> None:
+    driver = Telling(loud=True)
+    outbox = driver.table.outbox
+    outbox.deaf = True
+    driver.now = 7.0
+    driver.submit("chat", "a")
+    assert (driver.news(), outbox.count()) == ([("start", 1)], 1)
+    run = driver.submit("chat", "b")
+    assert (driver.news(), outbox.count()) == ([], 4)  # accepted, queued, and the look above
+    assert (run.seen, outbox.missed_at) == (Effect.QUEUED, run.accepted_at)
+    run = driver.submit("chat", "c", ready=False)
+    assert (driver.news(), outbox.count(), run.seen) == ([], 6, Effect.ACCEPTED)
+
+
+def test_that_a_run_waits_is_not_counted_before_that_it_was_accepted_is_known() -> None:
+    """All mailboxes have become full just after its ACCEPTED was ordered."""
+    driver = Telling(loud=True)
+    table = driver.table
+    driver.submit("chat", "a")
+    driver.news()
+    append = table.outbox.append
+
+    def fill_up(order: Any) -> None:
+        append(order)
+        table.outbox.deaf = True
+
+    table.outbox.append = fill_up
+    run = table.accept(Run("chat", "b"), 9.0, ready=True)
+    assert run.seen is None
+    table.drain(driver.perform)
+    assert driver.news() == [("accepted", 2), ("queued", 2)]
+
+
+def test_a_run_whose_accept_was_performed_meanwhile_is_announced_to_be_queued() -> None:
+    """By another thread, which needs no lock of the session."""
+    driver = Telling(loud=True)
+    table = driver.table
+    driver.submit("chat", "a")
+    driver.news()
+    append = table.outbox.append
+
+    def perform_at_once(order: Any) -> None:
+        append(order)
+        table.drain(driver.perform)
+
+    table.outbox.append = perform_at_once
+    table.accept(Run("chat", "b"), 9.0, ready=True)
+    assert driver.news() == [("accepted", 2), ("queued", 2)]
+
+
 def test_a_drain_performs_no_more_than_it_is_asked_to_and_says_whether_that_was_all() -> None:
     driver = Telling(loud=True)
     driver.table.accept(Run("chat", "a"), 0.0)

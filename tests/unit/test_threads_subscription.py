@@ -9,6 +9,7 @@ import pytest
 from thread_tools import PATIENCE_S, Agent, answer, come, ends, spawn
 
 from sessionsched import (
+    Gap,
     InvalidOption,
     InvalidSession,
     RunAccepted,
@@ -226,7 +227,10 @@ def test_a_reader_who_never_reads_makes_nobody_wait(agent: Agent) -> None:
         agent.finish(*prompts)
         ends(*(scheduler.submit("chat", prompt) for prompt in prompts))
         scheduler.close()
-        assert len([it for it in events if isinstance(it, RunEnded)]) == 20
+        seen = list(events)
+        assert len([it for it in seen if isinstance(it, RunEnded)]) == 20
+        missed = sum(it.missed for it in seen if isinstance(it, Gap))
+        assert missed + sum(not isinstance(it, Gap) for it in seen) == 20 * 3 + 19
 
 
 def test_what_handlers_emit_is_read_while_they_go_on() -> None:

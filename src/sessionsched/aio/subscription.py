@@ -34,6 +34,7 @@ class Subscription(Generic[PromptT]):
         self._mailbox.waiting = False  # until there is a reader, below
         #: Straight to the mailbox: this is called for every event.
         self._take = self._mailbox.take
+        self._ready = self._mailbox.ready
         self._entered = False
         #: The reader, when it waits for something to read.
         self._reader: asyncio.Future[None] | None = None
@@ -65,6 +66,8 @@ class Subscription(Generic[PromptT]):
             RuntimeError: somebody else reads already.
             WrongLoop: read on the scheduler's own loop.
         """
+        if self._ready:
+            return self._ready.popleft()
         if self._driver.shut is not None:
             raise SchedulerClosed(self._driver.shut)
         while (event := self._take()) is None:
