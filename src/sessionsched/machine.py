@@ -332,8 +332,7 @@ class Session(Generic[PromptT]):
         overruled = [run for run in ending if beats(cause, run.cause)] if ending else ending
         if fresh is not None or waiting:
             _ON_CANCEL[self.state](self, (fresh, waiting, cause), now)
-            if self.slots is not None:
-                self._advance(now)  # nothing can start, but it may have asked for a slot
+            self._advance(now)  # nothing can start, but it may have asked for a slot
         if active is not None and active is not fresh:
             set_cause(active, cause)
         for run in overruled:
