@@ -26,11 +26,6 @@ async def nothing(_run: Run[int]) -> None:
     """The handler: what is measured is everything else."""
 
 
-async def for_ever(_run: Run[int]) -> None:
-    """A handler that is suspended until canceled."""
-    await asyncio.get_running_loop().create_future()
-
-
 def names(n: int) -> list[str]:
     """Give the names of so many sessions."""
     return [f"session-{number}" for number in range(max(1, n))]
@@ -93,10 +88,17 @@ def cancels_leave(n: int) -> float:
 async def cancel_all(watch: Stopwatch, n: int) -> None:
     """W4: ten runs for each session, the first one active; one cancel each, until all are over."""
     sessions = names(n // PER_SESSION)
+    begun = 0
+
+    async def for_ever(_run: Run[int]) -> None:
+        nonlocal begun
+        begun += 1
+        await asyncio.get_running_loop().create_future()
+
     async with Scheduler(for_ever) as scheduler:
         handles = [scheduler.submit(sessions[i % len(sessions)], i) for i in range(n)]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)  # the handlers of all sessions are suspended by now
+        while begun < len(sessions):  # noqa: ASYNC110 - until the handlers of all are suspended
+            await asyncio.sleep(0)
         with watch:
             for session in sessions:
                 scheduler.cancel(session)
