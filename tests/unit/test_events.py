@@ -544,6 +544,25 @@ def test_who_reads_everything_while_an_event_is_being_missed_is_woken_for_the_ga
     assert list(map(kinds, seen)) == [["RunProgress"], ["Gap"]]
 
 
+def test_who_reads_in_the_moment_when_its_mailbox_becomes_full_has_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a thread of its own, which has counted what it read, and waits for the lock."""
+    post = Post(box := mailbox(buffer=1))
+    kind: Any = Mailbox
+    room = kind.room.fget
+
+    def read_meanwhile(it: Any) -> int:
+        monkeypatch.undo()
+        it._read += 1
+        return cast("int", room(it))
+
+    monkeypatch.setattr(Mailbox, "room", property(read_meanwhile))
+    post.put()
+    assert not box.full
+    assert not post.hub.deaf
+
+
 def test_a_reader_that_does_not_wait_is_not_woken() -> None:
     hub: Hub[str] = Hub(Outbox())
     woken: list[int] = []
