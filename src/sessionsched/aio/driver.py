@@ -36,7 +36,7 @@ __all__ = ["AioDriver"]
 
 #: How many tasks are made before the loop has its turn. A burst of prompts would else make one for
 #: each session before any had its first step: much for the collector to walk.
-AHEAD: Final = 64
+AHEAD: Final = 100
 
 _NOT_OPEN: Final = "not open: use it in `async with`, or make it where its event loop runs"
 _NO_LOOP: Final = "its event loop is closed"
