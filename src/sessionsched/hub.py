@@ -5,8 +5,8 @@ Rule 1. Events of one session reach a subscriber in the order in which they happ
 Rule 2. RunEnded is never dropped. A reader who is too slow loses others, and finds a Gap that says
         how many where they would have been.
 Rule 3. Nobody waits for a reader: putting an event into a mailbox takes no time and can't fail.
-Rule 4. While nobody has room, an event is counted and no more, and an end is written down once for
-        all readers.
+Rule 4. An event is built once, for all who have room. While nobody has, it is counted and no more,
+        and an end is written down once for all readers.
 
 Rule 4 makes a run that nobody can keep up with cost little more than one that nobody watches: what
 happens to it is one step of one counter, from which the numbers of events come, too.
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sessionsched.events import RunEvent
-    from sessionsched.mailbox import Note
     from sessionsched.model import Run
     from sessionsched.outbox import Outbox
 
@@ -72,32 +71,32 @@ class Audience(Generic[PromptT]):
         self.number = number
         self.at = at
 
-    def tell(self, note: Note[PromptT]) -> None:
+    def tell(self, event: RunEvent[PromptT]) -> None:
         """Put an event in wherever there is room; the others miss it."""
         told = self.told
         for box in self.open:
             if box.told != told:
                 self.note_gap(box)
-            box.put(note)
+            box.put(event)
             box.told = told + 1
             if box.full:
                 self.open = tuple(it for it in self.open if not it.full)
-        self.miss(note[1], note[2])
+        self.miss(event.number, event.at)
 
-    def end(self, number: int, at: float, run: Run[PromptT]) -> None:
+    def end(self, event: RunEnded[PromptT]) -> None:
         """Put an end in, whether there is room or not."""
         told = self.told
         for box in self.boxes:
             if box.told != told:
                 self.note_gap(box)
-            box.events.extend((RunEnded, number, at, run, ()))
+            box.events.append(event)
             box.told = told + 1
-        self.miss(number, at)
+        self.miss(event.number, event.at)
 
     def note_gap(self, box: Mailbox[PromptT]) -> None:
         """Let what it has missed so far be read of."""
         if box.told != self.told:
-            box.events.extend((Gap, self.number, self.at, self.told - box.told, self.key))
+            box.events.append(Gap(self.number, self.at, self.told - box.told, *self.key))
             box.told = self.told
 
 
@@ -250,31 +249,35 @@ class Hub(Generic[PromptT]):
         """Give whom to wake."""
         if not self._choosy:
             boxes = self._everybody.open
-            self._everybody.tell((kind, self._next(), at, run, more))
+            self._everybody.tell(kind(self._next(), at, run, *more))
             if self._everybody.open is not boxes:
                 self._tune()
             return boxes
         audiences = self._of(run)
         if not audiences:
             return ()
-        note = (kind, self._next(), at, run, more)
+        number = self._next()
         boxes = tuple(box for audience in audiences for box in audience.open)
+        event = kind(number, at, run, *more) if boxes else None
         for audience in audiences:
-            audience.tell(note)
+            if event is None:
+                audience.miss(number, at)
+            else:
+                audience.tell(event)
         return boxes
 
     def _end(self, run: Run[PromptT], at: float) -> tuple[Mailbox[PromptT], ...]:
         """Give whom to wake."""
         if not self._choosy:
-            self._everybody.end(self._next(), at, run)
+            self._everybody.end(RunEnded(self._next(), at, run))
             return self._everybody.open
         audiences = self._of(run)
         if not audiences:
             return ()
-        number = self._next()
+        event = RunEnded(self._next(), at, run)
         boxes = tuple(box for audience in audiences for box in audience.boxes)
         for audience in audiences:
-            audience.end(number, at, run)
+            audience.end(event)
         for box in boxes:
             if box.run_id:
                 self._remove(box)  # it has all there is to come
@@ -296,7 +299,7 @@ class Hub(Generic[PromptT]):
         with self.lock:
             self.seal(self._ends)  # the news have numbers, and are not for everybody
             self._recount()  # else the newcomer would be told of what is part of the news
-            box.begin_with([(kind, self._next(), at, run, more) for kind, run, at, more in news])
+            box.begin_with([kind(self._next(), at, run, *more) for kind, run, at, more in news])
             box.closed = box.closed or self._closed
             if not box.closed:
                 self._add(box)

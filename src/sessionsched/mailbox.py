@@ -2,38 +2,32 @@
 
 Rule 1. It is written under the hub's lock, on the right, and read without it, on the left. There
         is one reader at a time.
-Rule 2. What was put in is never changed.
-Rule 3. What waits in it are fields, not events: those are built by whoever reads them.
-
-Rule 3 is for the sake of the garbage collector, which would walk all objects that pile up in front
-of a slow reader, and the tasks of the host with them.
+Rule 2. What was put in is never changed, and may be in other mailboxes, too.
+Rule 3. What piles up in front of readers who are too slow are fields of ends, and not events: these
+        are built by whoever reads them. Else the garbage collector would walk them all again and
+        again, and the tasks of the host with them.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, cast
 
 from sessionsched import checks
 from sessionsched.events import Gap, RunEnded
 from sessionsched.model import PromptT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from typing import Self
 
     from sessionsched.events import RunEvent
     from sessionsched.hub import Audience
     from sessionsched.model import Run
 
-__all__ = ["IN_ONE_PIECE", "Ends", "Mailbox", "Note", "Seen"]
+__all__ = ["IN_ONE_PIECE", "Ends", "Mailbox", "Seen"]
 
 Seen: TypeAlias = "RunEvent[PromptT] | Gap"
-
-#: What an event will be built from: its kind, number, time and run, and what else there is to it.
-Note: TypeAlias = (
-    "tuple[Callable[..., Seen[PromptT]], int, float, Run[PromptT], tuple[object, ...]]"
-)
 
 #: How long `Ends.noted` gets: a hundred ends. So few that what a reader has built and not read yet
 #: gives the garbage collector nothing to do.
@@ -91,7 +85,7 @@ class Mailbox(Generic[PromptT]):
         self.closed = False
         #: What to read before `events`: built, and taking no room. Only the reader touches it.
         self.ready: Final[deque[Seen[PromptT]]] = deque()
-        #: What was put in and the reader has not come to: the fields of notes, and Ends.
+        #: What was put in and the reader has not come to: events, and Ends.
         self.events: Final[deque[Any]] = deque()
         #: How many events that take room may be unread. Ends, gaps and the first state take none.
         self._buffer = buffer
@@ -131,18 +125,17 @@ class Mailbox(Generic[PromptT]):
         """Whether it is for events of this run."""
         return self.session_id in ("", run.session_id) and self.run_id in ("", run.run_id)
 
-    def begin_with(self, news: Iterable[Note[PromptT]]) -> None:
+    def begin_with(self, news: Sequence[RunEvent[PromptT]]) -> None:
         """Let the reader see these first, whatever the bound. Once, before anything else is in."""
-        for note in news:
-            if note[0] is not RunEnded:
-                self._read -= 1
-            elif self.run_id:
-                self.closed = True  # the one run that it is for has ended
-            self.events.extend(note)
+        ends = sum(type(event) is RunEnded for event in news)
+        self._read = ends - len(news)
+        if ends and self.run_id:
+            self.closed = True  # the one run that it is for has ended
+        self.events.extend(news)
 
-    def put(self, note: Note[PromptT]) -> None:
+    def put(self, event: RunEvent[PromptT]) -> None:
         """Put in one event. If that was the last that had room, it is full from here on."""
-        self.events.extend(note)
+        self.events.append(event)
         self._put += 1
         if self._put - self._read >= self._buffer:  # then look more closely
             self.full = True  # from here on its reader says what it has read; or did it just now?
@@ -154,17 +147,15 @@ class Mailbox(Generic[PromptT]):
             return self.ready.popleft()
         if not self.events:
             return self._take_gap()
-        next_field = self.events.popleft
-        kind = next_field()
-        if type(kind) is Ends:
-            return self._take_first_of(kind)
-        number, at, run, more = next_field(), next_field(), next_field(), next_field()
+        event = self.events.popleft()
+        kind = type(event)
+        if kind is Ends:
+            return self._take_first_of(event)
         if kind is not RunEnded and kind is not Gap:
             self._read += 1
             if self.full:
                 self._make_room()
-        event: Seen[PromptT] = kind(number, at, run, *more)
-        return event
+        return cast("Seen[PromptT]", event)
 
     def _take_first_of(self, ends: Ends[PromptT]) -> Seen[PromptT]:
         audience = self.audience
