@@ -54,17 +54,36 @@ async def test_canceling_who_submitted_or_who_waits_changes_nothing() -> None:
     assert agent.log == ["start a", "over a"]
 
 
-async def test_a_waiter_that_is_canceled_in_the_moment_of_the_end_is_canceled_and_no_more() -> None:
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_a_waiter_that_is_canceled_in_the_moment_of_the_end_is_canceled_and_no_more(
+    place: int,
+) -> None:
     async with Scheduler(Agent()) as scheduler:
         scheduler.submit("chat", "a")
         handle = scheduler.submit("chat", "b")
-        waiter, patient = asyncio.ensure_future(handle), asyncio.ensure_future(handle.outcome())
+        patient = [asyncio.ensure_future(handle.outcome()) for _ in range(3)]
         await quiet()
+        waiter = patient.pop(place)
         waiter.cancel()
         handle.cancel()  # has ended when this returns
         assert handle.state is RunState.ENDED
-        assert (await patient).status is Status.CANCELED
+        assert [(await it).status for it in patient] == [Status.CANCELED] * 2
         assert waiter.cancelled()
+
+
+async def test_whoever_waits_after_the_first_one_has_left_is_told_like_the_others() -> None:
+    agent = Agent()
+    async with Scheduler(agent) as scheduler:
+        handle = scheduler.submit("chat", "a")
+        first, second = (asyncio.ensure_future(handle) for _ in range(2))
+        await quiet()
+        first.cancel()
+        await quiet()
+        third = asyncio.ensure_future(handle)
+        await quiet()
+        agent.finish("a")
+        assert [await second, await third] == ["a done", "a done"]
+        assert first.cancelled()
 
 
 async def test_the_tasks_of_handlers_and_hooks_are_known_while_they_go_on_and_whose_they_are() -> (
