@@ -177,7 +177,11 @@ class AioDriver(Driver[PromptT]):
     def _make_room(self) -> None:
         self.room = AHEAD
         while self._put_off and self.room:
-            self._put_off.popleft().begin(self)
+            run = self._put_off.popleft()
+            if run.cause is None:
+                run.begin(self)
+            else:  # nobody could tell it to stop
+                self.skipped(run)
         if self._put_off:
             self.loop.call_soon(self._make_room)
 

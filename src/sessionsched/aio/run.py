@@ -104,9 +104,6 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
         if not driver.room:
             driver.put_off(self)
             return
-        if self.cause is not None:  # covered while it was put off
-            driver.skipped(self)
-            return
         driver.room -= 1
         work = self._work(driver)
         work.send(None)  # to where a cancel before the task's first step finds it
