@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -382,3 +382,39 @@ def test_a_handler_that_tears_the_loop_down_has_failed_before_that(error: BaseEx
     task.cancel()
     loop.run_until_complete(asyncio.wait([task]))
     loop.close()
+
+
+@pytest.mark.contract("A7")
+def test_a_handler_does_not_see_what_the_one_before_it_has_set() -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def handler(run: Run[str]) -> None:
+        task = asyncio.current_task()
+        seen.append((speaker.get(), "" if task is None else task.get_name()))
+        speaker.set(run.prompt)
+
+    async def main() -> None:
+        async with Scheduler(handler) as scheduler:
+            handles = [scheduler.submit("chat", "a"), scheduler.submit("chat", "b", run_id="mine")]
+            handles.append(scheduler.submit("other", "c"))
+            speaker.set("main")
+            handles.append(scheduler.submit("other", "d"))
+            for handle in handles:
+                await handle.outcome()
+
+    Context().run(asyncio.run, main())  # without any variables, as most hosts are
+    assert sorted(seen) == [
+        ("main", "other"), ("nobody", "chat"), ("nobody", "mine"), ("nobody", "other"),
+    ]  # fmt: skip
+
+
+@pytest.mark.contract("F3")
+async def test_an_outcome_says_which_run_took_a_follow_up() -> None:
+    async def handler(run: Run[str]) -> None:
+        await asyncio.sleep(0)
+        run.take_follow_ups()
+
+    async with Scheduler(handler) as scheduler:
+        taker = scheduler.submit("chat", "a")
+        follow_up = scheduler.submit("chat", "b", when_busy=WhenBusy.FOLD)
+        assert (await follow_up.outcome()).folded_into == taker.run_id

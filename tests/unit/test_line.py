@@ -238,3 +238,11 @@ def test_who_is_taken_out_of_a_line_refers_to_nobody(taken: tuple[int, ...]) -> 
     assert all(runs[seq].prev is runs[seq].next is None for seq in taken)
     line.append(run(9))
     assert seqs(line) == [*left, 9]
+
+
+def test_who_comes_after_a_line_was_handed_over_stands_behind_all_of_it() -> None:
+    (old, _), (line, _) = line_of(1, 2), line_of(3, 4)
+    line.hand_over(list(line), old)
+    old.append(run(5))
+    line.append(run(6))
+    assert ([it.seq for it in old], [it.seq for it in line]) == ([1, 2, 3, 4, 5], [6])

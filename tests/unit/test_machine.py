@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import attrs
@@ -20,6 +21,7 @@ from sessionsched.rows import (
     ROWS,
     SENTENCES,
     Row,
+    compile_group,
     compile_table,
     declare,
     fire,
@@ -159,3 +161,83 @@ def test_where_no_guard_holds_the_event_is_illegal_and_not_passed_over_in_silenc
 
 def _never(*_: Any) -> bool:
     return False
+
+
+# --- what rows are compiled to ---
+
+
+class Rows:
+    """Rows that write down what they are asked, and which of whose guards holds."""
+
+    def __init__(self, guarded: int, holds: int | None) -> None:
+        self.log: list[tuple[str, int, object, object, float]] = []
+        self._holds = holds
+        states = list(SessionState)
+        self.rows: list[Any] = [
+            (partial(self._when, i), partial(self._do, i), states[i]) for i in range(guarded)
+        ]
+
+    def always(self) -> Rows:
+        last = len(self.rows)
+        self.rows.append((None, partial(self._do, last), list(SessionState)[last]))
+        return self
+
+    def _when(self, number: int, session: object, about: object, now: float) -> bool:
+        self.log.append(("when", number, session, about, now))
+        return number == self._holds
+
+    def _do(self, number: int, session: Session[str], about: object, now: float) -> None:
+        assert session.state is SessionState.CANCELED, "it moves on after that"
+        self.log.append(("do", number, session, about, now))
+
+
+@pytest.mark.parametrize(
+    ("guarded", "holds"), [(n, i) for n in range(4) for i in (*range(n), None)]
+)
+def test_a_step_asks_row_by_row_and_takes_the_first_whose_guard_holds(
+    guarded: int, holds: int | None
+) -> None:
+    rows = Rows(guarded, holds).always()
+    session = session_in(SessionState.CANCELED)
+    compile_group(tuple(rows.rows), _misfire)(session, "about", 7.0)
+    taken = guarded if holds is None else holds
+    asked = guarded if holds is None else holds + 1
+    words = [("when", i) for i in range(asked)] + [("do", taken)]
+    assert rows.log == [(word, i, session, "about", 7.0) for word, i in words]
+    assert session.state is list(SessionState)[taken]
+
+
+@pytest.mark.parametrize("guarded", range(4))
+def test_a_step_without_a_row_that_fits_does_something_else(guarded: int) -> None:
+    rows, session, calls = Rows(guarded, None), session_in(SessionState.CANCELED), list[object]()
+    step = compile_group(tuple(rows.rows), lambda *about: calls.append(about))
+    step(session, "about", 7.0)
+    assert calls == [(session, "about", 7.0)]
+    assert session.state is SessionState.CANCELED
+
+
+def test_steps_have_their_code_to_themselves() -> None:
+    for guarded in range(2):
+        steps: list[Any] = [
+            compile_group(tuple(Rows(guarded, None).always().rows), _misfire) for _ in range(2)
+        ]
+        assert steps[0].__code__ is not steps[1].__code__
+
+
+def test_a_table_that_was_compiled_anew_refuses_what_has_no_row() -> None:
+    session = session_in(SessionState.IDLE)
+    with running_on(compile_table(MACHINE)), pytest.raises(IllegalEvent) as raised:
+        fire(session, Event.CANCEL, None, 0.0)
+    assert (raised.value.state, raised.value.event) == (SessionState.IDLE, Event.CANCEL)
+    assert raised.value.session_id == "chat"
+
+
+def test_fire_takes_the_row_with_what_it_is_about_and_the_time() -> None:
+    session: Session[str] = Session("chat", Outbox(), None)
+    run: Run[str] = Run("chat", "hello")
+    fire(session, Event.ACCEPT, run, 7.0)
+    assert (session.state, list(session.line), run.accepted_at) == ("accepted", [run], 7.0)
+
+
+def _misfire(*_: object) -> None:
+    raise AssertionError("a row fits")
