@@ -224,10 +224,13 @@ def test_steps_have_their_code_to_themselves() -> None:
         assert steps[0].__code__ is not steps[1].__code__
 
 
-def test_a_table_that_was_compiled_anew_refuses_what_has_no_row() -> None:
-    session = session_in(SessionState.IDLE)
+def test_a_table_that_was_compiled_anew_takes_what_has_a_row_and_refuses_the_rest() -> None:
+    session: Session[str] = Session("chat", Outbox(), None)
     with running_on(compile_table(MACHINE)), pytest.raises(IllegalEvent) as raised:
         fire(session, Event.CANCEL, None, 0.0)
+    with running_on(compile_table(MACHINE)):
+        fire(session, Event.ACCEPT, Run("chat", "hello"), 0.0)
+    assert session.state is SessionState.ACCEPTED
     assert (raised.value.state, raised.value.event) == (SessionState.IDLE, Event.CANCEL)
     assert raised.value.session_id == "chat"
 

@@ -7,6 +7,7 @@ from attrs import evolve
 from test_driver import Acting, Alarm, Carried
 
 from sessionsched import How
+from sessionsched.driven import Terms
 
 
 class Timed(Acting):
@@ -160,3 +161,23 @@ def test_one_that_comes_while_the_timer_is_set_for_another_is_looked_after_too()
     driver.told.clear()
     driver.ring(12)
     assert driver.told == [("c", 12)]
+
+
+def test_the_deadline_of_one_that_was_told_to_stop_is_called_off() -> None:
+    driver, run = Timed(), Carried("a", "a")
+    run.told_so = int
+    run.own.terms = Terms(deadline_s=5)
+    driver.accept(run, ready=True)
+    assert driver.due == [5]
+    driver.cancel_run(run)
+    assert driver.due == [9], "there is nothing but the grace to wait for"
+
+
+@pytest.mark.contract("S7")
+def test_one_that_has_ended_by_the_time_it_is_told_is_not_looked_after() -> None:
+    driver = Timed()
+    run = driver.cover("a", 0)
+    driver.finish_now(run)
+    run.carrier = "somebody"  # as another thread may have seen it just before
+    driver.stopping.tell(run, 0, 0)
+    assert (driver.due, len(driver.stopping)) == ([], 0)

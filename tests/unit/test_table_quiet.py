@@ -46,6 +46,7 @@ def test_what_nobody_has_room_for_is_counted_and_not_ordered() -> None:
     assert (run.seen, outbox.missed_at) == (Effect.QUEUED, run.accepted_at)
     run = driver.submit("chat", "c", ready=False)
     assert (driver.news(), outbox.count(), run.seen) == ([], 6, Effect.ACCEPTED)
+    assert outbox.missed_at == run.accepted_at
 
 
 def test_that_a_run_waits_is_not_counted_before_that_it_was_accepted_is_known() -> None:
