@@ -85,14 +85,14 @@ def enqueue(session: AnySession, run: AnyRun, now: float) -> None:
     run.state = _RUN_ACCEPTED
     run.accepted_at = now
     session.line.append(run)
-    if session.outbox.loud or run.rare is not PLAIN:  # else nobody would notice
-        if session.outbox.deaf and run.rare is PLAIN:
-            run.seen = _EFFECT_ACCEPTED
-            session.outbox.missed_at = now
-            session.outbox.count()
-        else:
-            run.seen = None
-            session.outbox.append((_EFFECT_ACCEPTED, run, now))
+    outbox = session.outbox
+    if run.rare is not PLAIN or (outbox.loud and not outbox.deaf):
+        run.seen = None
+        outbox.append((_EFFECT_ACCEPTED, run, now))
+    elif outbox.loud:  # else nobody would notice
+        run.seen = _EFFECT_ACCEPTED
+        outbox.missed_at = now
+        outbox.count()
 
 
 def start(session: AnySession, run: AnyRun, now: float) -> None:

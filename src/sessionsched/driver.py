@@ -82,6 +82,7 @@ class Driver(ABC, Generic[PromptT]):
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        #: Of the options: looked for once, and not with every run.
         self.handler = options.handler
         #: Whether a submitted run is ready at once: there is no `prepare`.
         self.plain = options.prepare is None

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Final, Generic
 from sessionsched.model import MADE_UP, PromptT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from sessionsched.model import Run
 
 __all__ = ["LONGEST_SEQ", "Ids"]
@@ -79,11 +77,6 @@ class Ids(Generic[PromptT]):
         self.ended.append(name)
         if len(self.ended) > self._remembered:
             del self.named[self.ended.popleft()]
-
-    def forget_all(self, runs: Iterable[Run[PromptT]]) -> None:
-        """The same, for several."""
-        for run in runs:
-            self.forget(run)
 
     def _made_up(self, run_id: str) -> Run[PromptT] | None:
         """Find a run in flight by the id that we made up for it."""

@@ -214,7 +214,7 @@ def _if(when: Guard, act: Action, target: SessionState, otherwise: Step) -> Step
         else:
             otherwise(session, about, now)
 
-    return step
+    return _tuned(step)
 
 
 def _tuned(step: Step) -> Step:

@@ -214,7 +214,7 @@ class Table(Generic[PromptT]):
             cause = _that_people_give(cause)
         if up_to is not None:
             checks.at_least(0, "up_to", up_to)
-        while (record := self._sessions.get(session_id)) is not None:  # as `_ask`, with less calls
+        while (record := self._sessions.get(session_id)) is not None:  # as `_ask`, with fewer calls
             with record.lock:
                 if not record.retired:
                     return record.cancel(scope, up_to, cause, now, hold=hold)
@@ -272,10 +272,9 @@ class Table(Generic[PromptT]):
             else:
                 del self.ids.in_flight[run.seq]  # the same, with a call less
             if folded:
-                self.ids.forget_all(folded)
+                self.ids.forget(*folded)
             if record.state is _SESSION_IDLE:
-                record.retired = True  # as `_free`, with a call less
-                del self._sessions[record.session_id]
+                self._free(record)
         finally:
             record.lock.release()
         if self._slots is not None:

@@ -217,7 +217,7 @@ def test_a_step_without_a_row_that_fits_does_something_else(guarded: int) -> Non
 
 
 def test_steps_have_their_code_to_themselves() -> None:
-    for guarded in range(2):
+    for guarded in range(3):
         steps: list[Any] = [
             compile_group(tuple(Rows(guarded, None).always().rows), _misfire) for _ in range(2)
         ]

@@ -127,7 +127,7 @@ class ThreadRun(DrivenRun[PromptT], ThreadHandle[PromptT, Any]):
         self.begun = True
         how, result, error = _RETURNED, None, None
         try:
-            result = self.own_context.run(driver.options.handler, self)
+            result = self.own_context.run(driver.handler, self)
         except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the run's outcome
             how, error = How.RAISED, self.worth_keeping(raised)
         driver.waits.over(self)  # before another run can be active in its place
