@@ -44,6 +44,7 @@ _EFFECT_INTERRUPT: Final = Effect.INTERRUPT
 _HOW_RETURNED: Final = How.RETURNED
 _HOW_SKIPPED: Final = How.SKIPPED
 _HOW_ABANDONED: Final = How.ABANDONED
+_COMPLETED: Final = UNCOVERED[How.RETURNED]
 _RUN_FOLDED: Final = RunState.FOLDED
 _EFFECT_FOLDED: Final = Effect.FOLDED
 _EFFECT_END: Final = Effect.END
@@ -53,7 +54,7 @@ _EFFECT_END: Final = Effect.END
 
 
 def it_is_the_only_one_waiting(session: AnySession, _about: object, _now: float) -> bool:
-    return session.line.length == 1
+    return session.length == 1
 
 
 def the_active_run_is_covered(_session: AnySession, about: Covered, _now: float) -> bool:
@@ -61,7 +62,7 @@ def the_active_run_is_covered(_session: AnySession, about: Covered, _now: float)
 
 
 def all_that_wait_are_covered(session: AnySession, about: Covered, _now: float) -> bool:
-    return session.line.length == len(about[1])
+    return session.length == len(about[1])
 
 
 def some_are_still_ending(session: AnySession, _about: object, _now: float) -> bool:
@@ -69,7 +70,7 @@ def some_are_still_ending(session: AnySession, _about: object, _now: float) -> b
 
 
 def some_wait(session: AnySession, _about: object, _now: float) -> bool:
-    return session.line.length > 0
+    return session.length > 0
 
 
 def another_canceled_run_has_not_ended(session: AnySession, about: Settled, _now: float) -> bool:
@@ -84,7 +85,7 @@ def enqueue(session: AnySession, run: AnyRun, now: float) -> None:
     session.newest = run.seq
     run.state = _RUN_ACCEPTED
     run.accepted_at = now
-    session.line.append(run)
+    session.append(run)
     outbox = session.outbox
     if run.rare is not PLAIN or (outbox.loud and not outbox.deaf):
         run.seen = None
@@ -97,7 +98,7 @@ def enqueue(session: AnySession, run: AnyRun, now: float) -> None:
 
 def start(session: AnySession, run: AnyRun, now: float) -> None:
     """Make the first in line the active run."""
-    session.line.take_first()
+    session.take_first()
     session.active = run
     run.state = _RUN_ACTIVE
     run.started_at = now
@@ -112,7 +113,7 @@ def drop(session: AnySession, about: Covered, now: float) -> None:
         return
     if session.ending is NOBODY:
         session.ending = Line()
-    session.line.hand_over(waiting, session.ending)
+    session.hand_over(waiting, session.ending)
     for run in waiting:
         run.state = _RUN_ENDING
         run.cause = cause
@@ -131,10 +132,14 @@ def end_active(session: AnySession, about: Finished, now: float) -> None:
     """Give the active run its outcome, and the same one to the follow-ups that it took."""
     taker, how, result, error = about
     session.active = None
-    if how is not _HOW_RETURNED:
+    if how is _HOW_RETURNED and taker.cause is None:  # as most: the judgement is no news
+        taker.verdict = _COMPLETED
+    else:
         _note_how(taker, how)
-    judged = UNCOVERED[how] if taker.cause is None else verdict(taker.cause, how)
-    taker.returned, taker.raised, taker.ended_at, taker.verdict = result, error, now, judged
+        taker.verdict = verdict(taker.cause, how)
+    taker.returned = result
+    taker.raised = error
+    taker.ended_at = now
     taker.state = _RUN_ENDED  # last, as in `conclude`
     order = session.outbox.append
     order((_EFFECT_END, taker, now))
@@ -173,7 +178,7 @@ def end_dropped(session: AnySession, about: Settled, now: float) -> None:
 def join(session: AnySession, about: tuple[AnyRun, AnyRun], now: float) -> None:
     """Let a waiting follow-up become a part of the active run."""
     taker, run = about
-    session.line.remove(run)
+    session.remove(run)
     run.state = _RUN_FOLDED
     run.started_at = now
     run.own.folded_into = taker.run_id

@@ -79,8 +79,7 @@ class Closing(Generic[PromptT]):
 
     def check(self) -> None:
         """Go on if there is nothing more to wait for."""
-        table = self._driver.table
-        if not self._begun or table.busy or not table.outbox.idle:
+        if not self._begun or self._driver.table.busy or not self._driver.idle:
             return
         with self._lock:
             first, self._empty = not self._empty, True

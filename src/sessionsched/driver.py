@@ -90,23 +90,23 @@ class Driver(ABC, Generic[PromptT]):
         self.waits = Waits(options.limits.max_active)
         #: Why prompts are refused whatever the table would say; None when they are not.
         self.shut: str | None = None
-        #: Others have their turn, and then somebody goes on: whoever comes before that does not.
-        self.resting = False
         #: None until somebody closes.
         self.closing: Closing[PromptT] | None = None
         #: Told to stop, and not over.
         self.stopping: Final = Stopping(self)
         #: What will happen to a run unless something else does first: at most one thing.
-        self._timers: dict[Run[PromptT], Timer] = {}
+        self.timers: dict[Run[PromptT], Timer] = {}
         #: Those that are not ready: the call of `prepare`, or the timer of a ticket.
         self._preparing: dict[Run[PromptT], Hook | Timer] = {}
-        #: How each order is performed that not every run has: see `perform_all`.
-        self._do: Final[dict[str, Callable[[Any, float], None]]] = {
+        #: How each order is performed.
+        self.do: Final[dict[str, Callable[[Any, float], None]]] = {
             Effect.ACCEPTED: self._accepted,
             Effect.QUEUED: self._queued,
+            Effect.START: self._start,
             Effect.FOLDED: self._folded,
             Effect.INTERRUPT: self._interrupt,
             DROPS: self._drop,
+            Effect.END: self._end,
             ENDS: self._end_all,
             WATCH: self._watch,
             TELL: self._told,
@@ -119,7 +119,6 @@ class Driver(ABC, Generic[PromptT]):
         table.driver = self
         #: What was ordered and not performed yet.
         self.orders = table.outbox.effects
-        self._busy = table.outbox.busy
         self.hub: Hub[PromptT] = Hub(table.outbox)
 
     # --- what differs from driver to driver ---
@@ -127,10 +126,6 @@ class Driver(ABC, Generic[PromptT]):
     @abstractmethod
     def obey(self) -> None:
         """Perform what the table has ordered so far, or see to it that it is performed."""
-
-    @abstractmethod
-    def go_on_later(self) -> bool:
-        """Have the rest performed soon, but not here and now. False: that can't be done."""
 
     @abstractmethod
     def call_at(self, when: float, call: Callable[[], object]) -> Timer:
@@ -155,6 +150,11 @@ class Driver(ABC, Generic[PromptT]):
         """Withdraw a run whose ticket was lost. Called by the garbage collector: takes no lock."""
 
     @property
+    def idle(self) -> bool:
+        """Whether everything that was ordered has been performed."""
+        return self.table.outbox.idle
+
+    @property
     @abstractmethod
     def in_use(self) -> bool:
         """Whether anything has been done with it that a fork would tear apart."""
@@ -176,6 +176,10 @@ class Driver(ABC, Generic[PromptT]):
         known = self.table.accept(run, self.now(), ready)
         self.obey()
         return known
+
+    def refuse(self, why: str) -> None:
+        """Refuse every call from here on."""
+        self.shut = why
 
     def ready(self, run: Run[PromptT]) -> bool:
         """Its owner has prepared it."""
@@ -264,42 +268,8 @@ class Driver(ABC, Generic[PromptT]):
 
     # --- effects ---
 
-    def perform_all(self) -> None:
-        """Perform what was ordered, unless somebody is at it; see whether a close can go on.
-
-        Each order writes down that it was performed (`seen`) before anything else. What is done
-        may come back here (through a handler that submits, say): then it only adds to what is
-        being performed, so nothing recurses.
-        """
-        if self.resting:
-            return
-        orders, busy, turns = self.orders, self._busy, AT_ONCE
-        # Looked at again after each release: an append in between may have found us busy.
-        while orders and busy.acquire(False):
-            try:
-                while orders and turns:
-                    turns -= 1
-                    effect, run, at = orders.popleft()
-                    if effect is _EFFECT_START:
-                        run.seen = effect
-                        if run.rare is not PLAIN or self.hub.listening:
-                            self._start(run, at)
-                        run.begin(self)
-                    elif effect is _EFFECT_END:
-                        told = run.seen is _EFFECT_INTERRUPT
-                        run.seen = effect
-                        if told or self._timers or self.closing is not None or self.hub.listening:
-                            self._end(run, at, told)
-                        run.release(self)
-                    else:
-                        self._do[effect](run, at)
-            finally:
-                busy.release()
-            if not turns and orders and self.go_on_later():
-                return
-            turns = turns or AT_ONCE
-        if self.closing is not None:
-            self.closing.check()
+    # Each writes down that it was performed (`seen`) before anything else. What is done may come
+    # back here (through a handler that submits, say): then it only adds to what is being performed.
 
     def _accepted(self, run: DrivenRun[PromptT], at: float) -> None:
         run.seen = _EFFECT_ACCEPTED
@@ -329,6 +299,13 @@ class Driver(ABC, Generic[PromptT]):
             self.hub.publish(RunQueued, run, at)
 
     def _start(self, run: DrivenRun[PromptT], at: float) -> None:
+        run.seen = _EFFECT_START
+        if run.rare is not PLAIN or self.hub.listening:
+            self.announce_start(run, at)
+        run.begin(self)
+
+    def announce_start(self, run: DrivenRun[PromptT], at: float) -> None:
+        """Do what is to be done before a run begins, where anything is."""
         if self.hub.listening:
             self.hub.publish(RunStarted, run, at)
         if run.rare.terms is not None:
@@ -359,7 +336,7 @@ class Driver(ABC, Generic[PromptT]):
             for run in runs:
                 self._drop_one(run, at)
             return
-        if self._timers or self._preparing:
+        if self.timers or self._preparing:
             for run in runs:
                 self._is_prepared(run)
                 self.clear_timer(run)
@@ -379,20 +356,27 @@ class Driver(ABC, Generic[PromptT]):
             report = partial(self._drop_recorded, run)
             self.call_hook(options.on_dropped, run, options.settle_s, report, preparation)
 
+    def _end(self, run: DrivenRun[PromptT], at: float) -> None:
+        told = run.seen is _EFFECT_INTERRUPT
+        run.seen = _EFFECT_END
+        self.announce_end(run, at, told)
+        run.release(self)
+
     def _end_all(self, runs: Sequence[DrivenRun[PromptT]], at: float) -> None:
-        special = self._timers or self.closing is not None or self.hub.listening
+        special = self.timers or self.closing is not None or self.hub.listening
         for run in runs:
             run.seen = _EFFECT_END
             if special:
-                self._end(run, at, False)
+                self.announce_end(run, at, False)
             run.release(self)
 
-    def _end(self, run: DrivenRun[PromptT], at: float, told: bool) -> None:  # noqa: FBT001 - hot
+    def announce_end(self, run: DrivenRun[PromptT], at: float, told: bool) -> None:  # noqa: FBT001
+        """Do what is to be done before those who wait are woken, where anything is."""
         if self.hub.listening:
             self.hub.end(run, at)
         if told:
             self.stopping.over(run)
-        if self._timers:
+        if self.timers:
             self.clear_timer(run)
         if self.closing is not None:
             self.closing.ended(run)
@@ -402,13 +386,13 @@ class Driver(ABC, Generic[PromptT]):
     def set_timer(self, run: Run[PromptT], when: float, call: Callable[[], object]) -> None:
         """Have something happen to a run at that time, and nothing at any other."""
         self.clear_timer(run)
-        self._timers[run] = self.call_at(when, call)
+        self.timers[run] = self.call_at(when, call)
         if run.state is RunState.ENDED:  # meanwhile, by another thread's doing
             self.clear_timer(run)
 
     def clear_timer(self, run: Run[PromptT]) -> None:
         """Let that not happen."""
-        timer = self._timers.pop(run, None)
+        timer = self.timers.pop(run, None)
         if timer is not None:
             timer.cancel()
 
@@ -475,7 +459,7 @@ class _Elsewhere:
 def _refuse_in_the_child() -> None:
     for driver in _drivers:
         if driver.in_use:
-            driver.shut = _FORKED
+            driver.refuse(_FORKED)
             driver.table = cast("Table[Any]", _Elsewhere())
             driver.hub = Hub(Outbox())  # whoever leaves a subscription must not wait for its lock
 

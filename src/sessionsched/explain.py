@@ -91,7 +91,7 @@ def _reason(session: Session[Any], run: Run[Any]) -> tuple[Why, tuple[str, ...]]
         return Why.FOLDED, (str(run.folded_into),)
     if run.state is RunState.ACCEPTED:
         return Why.NOT_READY, ()
-    if run is not session.line.first:
+    if run is not session.first:
         return Why.IN_LINE, _before(session, run)
     return _why_the_first_waits(session)
 
@@ -100,7 +100,7 @@ def _why_the_first_waits(session: Session[Any]) -> tuple[Why, tuple[str, ...]]:
     active = session.active
     if active is not None:
         return Why.UNWINDING if active.canceled else Why.TURN, (active.run_id,)
-    if session.ending:
+    if session.ending.length:
         return Why.RECORDING, tuple(it.run_id for it in session.ending)
     return Why.HELD if session.held else Why.SLOT, ()
 
@@ -109,5 +109,5 @@ def _before(session: Session[Any], run: Run[Any]) -> tuple[str, ...]:
     """Who stands before it, the nearest first, up to the active run."""
     ids = [] if session.active is None else [session.active.run_id]
     ids += [other.run_id for other in session.ending]
-    ids += [other.run_id for other in takewhile(lambda other: other is not run, session.line)]
+    ids += [other.run_id for other in takewhile(lambda other: other is not run, session)]
     return tuple(reversed(ids))

@@ -5,14 +5,15 @@ Rule 2. Whoever calls `up_to` has appended runs in accept order: promoted ones s
         last promoted before the others, and behind them everybody stands in accept order.
 
 The links are in the runs themselves, so a line allocates nothing per run, gives up
-any run in the middle at once, and is three words while it is empty.
+any run in the middle at once, and is three words while it is empty. It has no truth value of its
+own: a session is a line, too, and there whether anybody waits is not whether there is one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Generic
 
-from attrs import define
+from attrs import define, field
 
 from sessionsched.model import PromptT
 
@@ -29,16 +30,13 @@ class Line(Generic[PromptT]):
     """Runs in the order in which they will leave."""
 
     #: None together with `last`, and exactly while `length` is 0.
-    first: Run[PromptT] | None = None
-    last: Run[PromptT] | None = None
+    first: Run[PromptT] | None = field(default=None, kw_only=True)
+    last: Run[PromptT] | None = field(default=None, kw_only=True)
     #: How many runs can be reached from `first`.
-    length: int = 0
+    length: int = field(default=0, kw_only=True)
 
     def __repr__(self) -> str:
         return f"Line({[run.seq for run in self]})"
-
-    def __len__(self) -> int:
-        return self.length
 
     def __iter__(self) -> Iterator[Run[PromptT]]:
         run = self.first
@@ -117,7 +115,7 @@ class Line(Generic[PromptT]):
         self.first = self.last = None
         self.length = 0
 
-    def promote(self, run: Run[PromptT]) -> None:
+    def to_front(self, run: Run[PromptT]) -> None:
         """Move a run of this line to the front."""
         self.remove(run)
         run.own.promoted = True

@@ -7,16 +7,16 @@ Rule 3. A session's state changes along ROWS alone (rows.py), by the steps that 
         them: an event with no row for the current state is a bug, and raises.
 Rule 4. A wrong call (finishing a run that isn't active, say) changes nothing and says so.
 
-A session runs one run at a time and keeps later ones in line. A cancel raises the mark; whoever
-is at or below it is covered. Events come in as method calls, effects go out through `outbox`.
+A session runs one run at a time and is the line of those that wait. A cancel raises the mark;
+whoever is at or below it is covered. Events come in as method calls, effects go out by `outbox`.
 docs/state-diagram.md is printed from ROWS; after a change there, run `make diagram`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from attrs import Factory, define
+from attrs import define
 
 from sessionsched.actions import set_cause
 from sessionsched.errors import LineFull, SessionBusy
@@ -93,8 +93,11 @@ SUPERSEDING: Final[Mapping[WhenBusy, Scope]] = {
 
 
 @define(eq=False, weakref_slot=False, repr=False)
-class Session(Generic[PromptT]):
-    """One conversation. Whoever calls a method holds this session's lock."""
+class Session(Line[PromptT]):
+    """One conversation, and the line of its runs that were accepted, neither started nor covered.
+
+    Whoever calls a method holds this session's lock.
+    """
 
     session_id: str
     outbox: Outbox
@@ -109,8 +112,6 @@ class Session(Generic[PromptT]):
     newest: int = 0
     #: The one run whose handler has been started and is not over; holds a slot.
     active: Run[PromptT] | None = None
-    #: Accepted, neither started nor covered: exactly the runs in state ACCEPTED or QUEUED.
-    line: Line[PromptT] = Factory(Line)
     #: Covered while they waited, and not settled: exactly the runs in state ENDING. Most sessions
     #: never drop a run: a line of its own comes with the first.
     ending: Line[PromptT] = NOBODY
@@ -130,7 +131,7 @@ class Session(Generic[PromptT]):
         if run.when_busy is _WHEN_REJECT and self.state is not _SESSION_IDLE:
             msg = f"session {self.session_id!r} is {self.state}; cancel it first, or wait in line"
             raise SessionBusy(msg, self.session_id, run.run_id)
-        if self.line.length >= max_waiting and run.when_busy not in SUPERSEDING:
+        if self.length >= max_waiting and run.when_busy not in SUPERSEDING:
             msg = f"session {self.session_id!r} has {max_waiting} runs waiting; try again later"
             raise LineFull(msg, self.session_id, run.run_id)
 
@@ -238,7 +239,7 @@ class Session(Generic[PromptT]):
         """
         if taker is not self.active or taker.canceled or self.held or self.ending.length:
             return ()
-        found = [run for run in self.line if run.follows_up and run.state is _RUN_QUEUED]
+        found = [run for run in self if run.follows_up and run.state is _RUN_QUEUED]
         found.sort(key=lambda run: run.seq)
         for run in found:
             _ON_FOLD[self.state](self, (taker, run), now)
@@ -265,7 +266,7 @@ class Session(Generic[PromptT]):
         """Move a waiting run to the front of the line."""
         if not run.waiting:
             return False
-        self.line.promote(run)
+        self.to_front(run)
         self._advance(now)
         return True
 
@@ -281,34 +282,30 @@ class Session(Generic[PromptT]):
         if not self.startable:
             return False
         cast("Slots[Any]", self.slots).leave(self)
-        _ON_START[self.state](self, self.line.first, now)
+        _ON_START[self.state](self, self.first, now)
         return True
 
     @property
     def startable(self) -> bool:
         """Whether a slot is all that the first in line still needs."""
         return (
-            self.state is _SESSION_ACCEPTED
-            and not self.held
-            and self.line.first.state is _RUN_QUEUED  # type: ignore[union-attr]  # some wait
+            self.state is _SESSION_ACCEPTED and not self.held and self.first.state is _RUN_QUEUED  # type: ignore[union-attr]  # some wait
         )
 
     def view(self) -> SessionView[PromptT]:
         """Say how things stand."""
         return SessionView(
             self.session_id, self.state, self.mark, self.active,
-            tuple(self.line), tuple(self.ending), self.held,
+            tuple(self), tuple(self.ending), self.held,
         )  # fmt: skip
 
     def _advance(self, now: float) -> None:
         """After any event: start what may start, so that nothing strands, however it went."""
         if (  # it is `startable`, with a call less
-            self.state is _SESSION_ACCEPTED
-            and not self.held
-            and self.line.first.state is _RUN_QUEUED  # type: ignore[union-attr]  # some wait
+            self.state is _SESSION_ACCEPTED and not self.held and self.first.state is _RUN_QUEUED  # type: ignore[union-attr]  # some wait
         ):
             if self.slots is None or self.slots.take(self):
-                _ON_START[self.state](self, self.line.first, now)
+                _ON_START[self.state](self, self.first, now)
             return
         if self.state is _SESSION_IDLE:
             self.held = False  # there is no line left to hold
@@ -344,11 +341,11 @@ class Session(Generic[PromptT]):
     def _not_started(self, fence: int) -> tuple[list[Run[PromptT]], list[Run[PromptT]]]:
         """What is at or below the fence: those that wait, and those that are ending."""
         ending = [run for run in self.ending if run.seq <= fence] if self.ending.length else []
-        return self.line.up_to(fence), ending
+        return self.up_to(fence), ending
 
     def _uncovered(self) -> tuple[Run[PromptT], ...]:
         active = self.active
-        waiting = tuple(self.line) if self.line.length else ()
+        waiting = tuple(self) if self.length else ()
         if active is None or active.cause is not None:
             return waiting
         return (active, *active.rare.folded, *waiting)

@@ -99,23 +99,23 @@ ROWS: Final = _rows()
 SENTENCES: Final[Mapping[SessionState, tuple[str, Callable[[AnySession], bool]]]] = {
     SessionState.IDLE: (
         "nothing is in flight",
-        lambda s: s.active is None and not s.line and not s.ending,
+        lambda s: s.active is None and s.length == 0 and s.ending.length == 0,
     ),
     SessionState.ACCEPTED: (
         "runs wait, none is active",
-        lambda s: s.active is None and bool(s.line) and not s.ending,
+        lambda s: s.active is None and s.length > 0 and s.ending.length == 0,
     ),
     SessionState.ACTIVE: (
         "one run is active, none waits",
-        lambda s: s.active is not None and not s.active.canceled and not s.line,
+        lambda s: s.active is not None and not s.active.canceled and s.length == 0,
     ),
     SessionState.QUEUED: (
         "one run is active, others wait behind it",
-        lambda s: s.active is not None and not s.active.canceled and bool(s.line),
+        lambda s: s.active is not None and not s.active.canceled and s.length > 0,
     ),
     SessionState.CANCELED: (
         "a canceled run has not ended yet: its handler unwinds, or none is active and its drop is being recorded",
-        lambda s: s.active.canceled if s.active is not None else bool(s.ending),
+        lambda s: s.active.canceled if s.active is not None else s.ending.length > 0,
     ),
 }
 

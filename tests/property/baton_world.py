@@ -80,7 +80,7 @@ class World:
         assert driver.table.outbox.idle, "effects are left"
         assert not driver.waits._runs, "somebody waits"
         assert not driver.waits._carriers, "somebody is carried"
-        assert not driver._timers, "timers of runs are left"
+        assert not driver.timers, "timers of runs are left"
         assert not driver._preparing, "preparations are left"
         assert not driver.stragglers(), f"something goes on: {driver._kept}"
         if driver.closing is not None:

@@ -66,7 +66,7 @@ def nobody_comes_back_after_the_grace(patch: Patch) -> None:
 
 
 def timers_outlive_their_runs(patch: Patch) -> None:
-    patch.setattr(Driver, "clear_timer", lambda driver, run: driver._timers.pop(run, None))
+    patch.setattr(Driver, "clear_timer", lambda driver, run: driver.timers.pop(run, None))
     patch.setattr(Stopping, "over", lambda stopping, run: stopping._looks.pop(run, None))
 
 

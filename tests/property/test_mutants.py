@@ -74,8 +74,8 @@ def mark_cleared_when_the_first_covered_run_is_through(patch: Patch) -> None:
         for run in session.ending:
             session.ending.remove(run)
             run.cause, run.state = None, RunState.QUEUED
-            session.line.append(run)
-        if session.active is None and session.line:
+            session.append(run)
+        if session.active is None and session.length:
             session.state = SessionState.ACCEPTED
         session._advance(0.0)
         return ended
@@ -128,7 +128,7 @@ def fold_into_a_covered_run(patch: Patch) -> None:
     def fold(session: Session[Any], taker: Any, now: float) -> Any:
         if taker is not session.active or session.held:
             return ()
-        found = [run for run in session.line if run.follows_up and run.state is RunState.QUEUED]
+        found = [run for run in session if run.follows_up and run.state is RunState.QUEUED]
         for run in found:
             fire(session, Event.FOLD, (taker, run), now)
         return tuple(found)
@@ -142,7 +142,7 @@ def own_turn_runs_are_folded_too(patch: Patch) -> None:
         active = session.active
         if active is None or active is not taker or active.canceled or session.held:
             return ()
-        found = [run for run in session.line if run.state is RunState.QUEUED]
+        found = [run for run in session if run.state is RunState.QUEUED]
         for run in found:
             fire(session, Event.FOLD, (taker, run), now)
         return tuple(found)
@@ -175,7 +175,7 @@ def next_run_starts_while_the_canceled_one_unwinds(patch: Patch) -> None:
     right = Session._advance
 
     def advance(session: Session[Any], now: float) -> None:
-        if session.state is SessionState.CANCELED and session.line and not session.ending:
+        if session.state is SessionState.CANCELED and session.length and not session.ending.length:
             session.state, session.active = SessionState.ACCEPTED, None
         right(session, now)
 
@@ -188,7 +188,7 @@ def newest_first(patch: Patch) -> None:
     def append(line: Line[Any], run: Any) -> None:
         right(line, run)
         if run.state is RunState.ACCEPTED:
-            line.promote(run)
+            line.to_front(run)
             run.own.promoted = False
 
     patch.setattr(Line, "append", append)

@@ -335,7 +335,7 @@ def test_whatever_people_and_handlers_do_at_once_the_contract_is_kept(
         seen |= {"folded" for life in stress.lives if life.taken}
         driver: Any = stress.scheduler._driver
         assert not driver.table._sessions
-        assert not driver._timers
+        assert not driver.timers
         assert not driver.waits._carriers
         with pytest.raises(SchedulerClosed):
             stress.scheduler.submit("a", Life("a", "returns", 0))

@@ -36,7 +36,7 @@ def now() -> float:
 def nothing_is_left(scheduler: Scheduler[Any, Any]) -> bool:
     """Whether it refers to no task, no timer and no session."""
     driver = scheduler._driver
-    kept = (driver.kept, driver._timers, driver._preparing, driver.waits._runs, driver.table)
+    kept = (driver.kept, driver.timers, driver._preparing, driver.waits._runs, driver.table)
     return not any(len(it) for it in kept) and not driver.hub.listening
 
 

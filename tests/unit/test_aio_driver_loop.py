@@ -74,7 +74,7 @@ async def test_nothing_is_performed_while_others_have_their_turn_and_everything_
 ):
     agent = Agent()
     async with Scheduler(agent) as scheduler:
-        assert scheduler._driver.go_on_later()
+        scheduler._driver._rest()
         handle = scheduler.submit("chat", "a")
         assert handle.state is RunState.ACTIVE
         assert len(scheduler._driver.orders) > 0, "others have been kept waiting long enough"

@@ -112,7 +112,7 @@ def kept(scheduler: Scheduler[Any, Any]) -> dict[str, int]:
         "sessions": len(driver.table),
         "runs": len(driver.table.ids.in_flight),
         "effects": len(driver.table.outbox),
-        "timers": len(driver._timers),
+        "timers": len(driver.timers),
         "preparing": len(driver._preparing),
         "tasks": len(driver.kept),
         "waits": len(driver.waits._runs),

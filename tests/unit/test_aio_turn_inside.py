@@ -253,7 +253,7 @@ async def test_the_hosts_own_cancel_is_not_lost_while_ours_is_taken_back(body: B
 @pytest.mark.contract("X13", "T1")
 async def test_a_cancel_that_is_on_its_way_when_the_body_is_left_strikes_nobody() -> None:
     async def body(host: Host) -> None:
-        scheduler._driver.go_on_later()  # others have their turn on the loop first
+        scheduler._driver._rest()  # others have their turn on the loop first
         scheduler.cancel("chat")
 
     async with Scheduler(Agent()) as scheduler:

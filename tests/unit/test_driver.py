@@ -57,9 +57,6 @@ class Plain(driver.Driver[str]):
     def _not_here(self, *_: object) -> Any:
         raise NotImplementedError
 
-    def go_on_later(self) -> bool:
-        raise NotImplementedError
-
     def call_at(self, when: float, call: Callable[[], object]) -> driver.Timer:
         raise NotImplementedError
 
@@ -204,7 +201,7 @@ class Acting(Plain):
         self.alarms: list[Alarm] = []
 
     def obey(self) -> None:
-        self.perform_all()
+        assert not self.table.outbox.drain(self.do)
 
     def call_at(self, when: float, call: Callable[[], object]) -> Alarm:
         self.meanwhile()
@@ -259,7 +256,7 @@ def test_a_timer_for_a_run_that_has_ended_meanwhile_is_not_kept() -> None:
     acting.alarms[0].call()
     assert run.ended is not None
     assert [alarm.canceled for alarm in acting.alarms] == [True, True]
-    assert acting._timers == {}
+    assert acting.timers == {}
 
 
 @pytest.mark.contract("S7")
@@ -271,7 +268,7 @@ def test_a_deadline_of_a_run_that_has_ended_meanwhile_is_not_kept() -> None:
     acting.accept(run, ready=True)
     assert run.ended is not None
     assert [alarm.canceled for alarm in acting.alarms] == [True]
-    assert acting._timers == {}
+    assert acting.timers == {}
 
 
 @pytest.mark.contract("T1", "X8")

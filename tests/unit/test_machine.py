@@ -239,7 +239,7 @@ def test_fire_takes_the_row_with_what_it_is_about_and_the_time() -> None:
     session: Session[str] = Session("chat", Outbox(), None)
     run: Run[str] = Run("chat", "hello")
     fire(session, Event.ACCEPT, run, 7.0)
-    assert (session.state, list(session.line), run.accepted_at) == ("accepted", [run], 7.0)
+    assert (session.state, list(session), run.accepted_at) == ("accepted", [run], 7.0)
 
 
 def _misfire(*_: object) -> None:

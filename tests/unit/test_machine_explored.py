@@ -129,7 +129,8 @@ def test_every_field_that_a_decision_can_see_is_loaded_and_frozen() -> None:
         world.load(before)
         assert world.sessions() == before.sessions
     constant = {"session_id", "outbox", "slots", "lock", "retired"}
-    frozen = {"state", "mark", "newest", "active", "line", "ending", "held"}
+    line = {"first", "last", "length"}
+    frozen = {"state", "mark", "newest", "active", "ending", "held"} | line
     assert {field.name for field in attrs.fields(Session)} | constant == constant | frozen
 
 

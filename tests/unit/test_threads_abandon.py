@@ -234,7 +234,7 @@ def test_a_handler_that_is_over_just_when_it_is_found_stuck_is_not_abandoned(
         assert not handle.outcome().abandoned
         assert handle.outcome().result == "a done"
         until(lambda: driver._timers_thread._thread is None)
-        assert driver._timers == {}, "no timer is left behind"
+        assert driver.timers == {}, "no timer is left behind"
         agent.finish("b")
         assert ends(scheduler.submit("chat", "b")) == [COMPLETED]
         assert agent.threads["b"] is agent.threads["a"], "it was not written off"

@@ -68,7 +68,7 @@ def test_nothing_is_left_after_a_close() -> None:
         none_left()
         assert list(events)
         driver = scheduler._driver
-        assert (driver._timers, driver._preparing, driver._kept) == ({}, {}, {})
+        assert (driver.timers, driver._preparing, driver._kept) == ({}, {}, {})
         assert (driver.waits._runs, driver.waits._carriers) == ({}, {})
         assert scheduler.snapshot().sessions == ()
 

@@ -256,7 +256,7 @@ def test_a_run_that_is_over_and_not_announced_yet_is_not_taken_for_one_that_wait
             driver.perform_all()
 
         performing: list[futures.Future[None]] = []
-        driver._do[TELL] = lambda *_: come(announced)
+        driver.do[TELL] = lambda *_: come(announced)
         driver.finish = slow  # type: ignore[method-assign,assignment]
         crowd.go.set()
         come(crowd.inside["next"])  # in the thread of "second", whose end is not announced

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from sessionsched.aio.run import alive
 from sessionsched.aio.teardown import Teardown
 from sessionsched.closing import Closing
-from sessionsched.driver import Driver
+from sessionsched.driver import AT_ONCE, Driver
 from sessionsched.errors import SchedulerClosed, WrongLoop
 from sessionsched.hooks import Hook
-from sessionsched.model import CloseReport, How, PromptT
+from sessionsched.model import PLAIN, CloseReport, Effect, How, PromptT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -38,12 +38,18 @@ __all__ = ["AioDriver"]
 #: each session before any had its first step: much for the collector to walk.
 AHEAD: Final = 100
 
+_TURNS: Final = range(AT_ONCE)
+# Members as globals: on Python 3.11 a look into the class costs more than a call.
+_EFFECT_START: Final = Effect.START
+_EFFECT_INTERRUPT: Final = Effect.INTERRUPT
+_EFFECT_END: Final = Effect.END
+
 _NOT_OPEN: Final = "not open: use it in `async with`, or make it where its event loop runs"
 _NO_LOOP: Final = "its event loop is closed"
 
 
 class _Mute:
-    """In place of a loop that does not tell: it runs in no thread, so others are asked."""
+    """In place of a loop that does not tell which thread it runs in, or is not to be used."""
 
     _thread_id = None
 
@@ -57,9 +63,10 @@ class AioDriver(Driver[PromptT]):
     """One scheduler's driver. Its times are in seconds, on the loop's clock."""
 
     loop: asyncio.AbstractEventLoop
-    #: The loop, if it can tell which thread it runs in. On 3.11 to ask for the running loop takes
-    #: five times as long, with a call of the system.
-    teller: Any
+    #: The loop, if it can tell which thread it runs in and nothing is `shut`: whoever is in that
+    #: thread has no more to ask. On 3.11 to ask for the running loop takes five times as long, with
+    #: a call of the system.
+    teller: Any = _Mute
     #: Done when a close is.
     closed: asyncio.Future[CloseReport[PromptT]]
 
@@ -71,6 +78,8 @@ class AioDriver(Driver[PromptT]):
         self.now = _no_time
         #: The loop was told, and will come to perform what was ordered until then.
         self._awake = False
+        #: Somebody performs what was ordered; or rests, and will go on.
+        self.performing = False
         #: How many tasks may still be made in this turn of the loop.
         self.room = AHEAD
         #: Active runs that get their task when there is room; there is none while any are here.
@@ -83,6 +92,10 @@ class AioDriver(Driver[PromptT]):
     @property
     def in_use(self) -> bool:
         return self._opened
+
+    @property
+    def idle(self) -> bool:
+        return not self.orders and not self.performing
 
     # --- the loop ---
 
@@ -138,13 +151,47 @@ class AioDriver(Driver[PromptT]):
         self._awake = False  # before anything is performed: who orders later wakes it again
         self.perform_all()
 
-    def go_on_later(self) -> bool:
-        self.resting = True
+    def perform_all(self) -> None:
+        """Perform what was ordered, unless that is under way; see whether a close can go on.
+
+        On the loop's thread, and nowhere else: so this needs no lock, as `Outbox.drain` does.
+        START and END are spelled out here: every run has them, and a call less each.
+        """
+        orders = self.orders
+        while orders and not self.performing:
+            self.performing = True
+            try:
+                for _ in _TURNS:
+                    effect, run, at = orders.popleft()
+                    if effect is _EFFECT_START:
+                        run.seen = effect
+                        if run.rare is not PLAIN or self.hub.listening:
+                            self.announce_start(run, at)
+                        run.begin(self)
+                    elif effect is _EFFECT_END:
+                        told = run.seen is _EFFECT_INTERRUPT
+                        run.seen = effect
+                        if told or self.timers or self.closing is not None or self.hub.listening:
+                            self.announce_end(run, at, told)
+                        run.release(self)
+                    else:
+                        self.do[effect](run, at)
+                    if not orders:
+                        break
+            finally:
+                self.performing = False
+            if orders:
+                self._rest()
+        if self.closing is not None:
+            self.closing.check()
+
+    def _rest(self) -> None:
+        """Let others have their turn on the loop; until then nobody goes on here."""
+        self.performing = True
         self.loop.call_soon(self._go_on)
-        return True
 
     def _go_on(self) -> None:
-        self.resting = False
+        self.performing = False
         self.perform_all()
 
     def _tell_loop(self, call: Callable[..., object], *args: object) -> None:
@@ -188,12 +235,7 @@ class AioDriver(Driver[PromptT]):
     # --- calls ---
 
     def accept(self, run: Run[PromptT], ready: bool) -> Run[PromptT]:  # noqa: FBT001
-        if self.shut is not None:
-            raise SchedulerClosed(self.shut, run.session_id, run.run_id or None)
-        loop = self.loop
-        here = self.teller._thread_id == get_ident() or _get_running_loop() is loop
-        if not here and loop.is_closed():
-            raise SchedulerClosed(_NO_LOOP, run.session_id, run.run_id or None)
+        here = self.teller._thread_id == get_ident() or self._is_here(run)
         now = self.now
         known = self.table.accept(run, now(), ready)
         if self.orders:
@@ -202,6 +244,23 @@ class AioDriver(Driver[PromptT]):
             else:
                 self._wake_loop()
         return known
+
+    def _is_here(self, run: Run[PromptT]) -> bool:
+        """Whether this is the loop's thread.
+
+        Raises:
+            SchedulerClosed: wherever it is, no run may be accepted.
+        """
+        if self.shut is not None:
+            raise SchedulerClosed(self.shut, run.session_id, run.run_id or None)
+        here = _get_running_loop() is self.loop
+        if not here and self.loop.is_closed():
+            raise SchedulerClosed(_NO_LOOP, run.session_id, run.run_id or None)
+        return here
+
+    def refuse(self, why: str) -> None:
+        super().refuse(why)
+        self.teller = _Mute
 
     def forsaken(self, run: Run[PromptT]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits

@@ -24,6 +24,8 @@ from sessionsched.driven import DrivenRun
 from sessionsched.model import How, Outcome, PromptT, RunState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sessionsched.aio.driver import AioDriver
     from sessionsched.model import Run
 
@@ -54,16 +56,15 @@ _BEGINNING: Final[Any] = _Beginning()
 class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
     """A run that an asyncio task carries."""
 
-    #: Whoever waits for its end: mostly there is one, and needs no list. None: nobody, or it has
+    #: Whoever waits for its end; mostly there is one, and needs no list. None: nobody, or it has
     #: ended.
-    waiter: Future[None] | None = None
-    more_waiters: list[Future[None]] | None = None
+    waiter: Future[None] | list[Future[None]] | None = None
 
     async def outcome(self) -> Outcome[Any]:
         if self.state is not _RUN_ENDED:
             driver: AioDriver[PromptT] = self.session.driver  # type: ignore[union-attr]  # accepted
             loop = driver.loop
-            if driver.teller._thread_id != get_ident() or driver.shut is not None:
+            if driver.teller._thread_id != get_ident():
                 driver.on_its_loop()
             me = current_task(loop)
             waiter: Future[None] = Future(loop=loop)
@@ -89,16 +90,16 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
 
     def _expect(self, waiter: Future[None]) -> None:
         """Somebody else waits already."""
-        if self.more_waiters is None:
-            self.more_waiters = []
-        self.more_waiters.append(waiter)
+        if not isinstance(self.waiter, list):
+            self.waiter = [cast("Future[None]", self.waiter)]
+        self.waiter.append(waiter)
 
     def _forget(self, waiter: Future[None]) -> None:
         """Whoever waited there has something else to do."""
         if self.waiter is waiter:
             self.waiter = None
-        elif self.more_waiters is not None:
-            self.more_waiters.remove(waiter)
+        elif isinstance(self.waiter, list):
+            self.waiter.remove(waiter)
 
     def begin(self, driver: AioDriver[PromptT]) -> None:
         if not driver.room:
@@ -185,16 +186,16 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
         if driver.waits.counts:
             driver.waits.over(self)
         self.context = None
-        waiter = self.waiter
-        if waiter is not None:
-            self.waiter = None
-            if not waiter.done():
-                waiter.set_result(None)
-        if self.more_waiters is not None:
-            self._wake_more()
+        if self.waiter is not None:
+            waiter, self.waiter = self.waiter, None
+            if waiter.__class__ is list:
+                _wake(waiter)
+            elif not waiter.done():  # type: ignore[union-attr]
+                waiter.set_result(None)  # type: ignore[union-attr]
 
-    def _wake_more(self) -> None:
-        waiters, self.more_waiters = self.more_waiters, None
-        for waiter in waiters or ():
-            if not waiter.done():
-                waiter.set_result(None)
+
+def _wake(waiters: Iterable[Future[None]]) -> None:
+    """Wake those who still wait."""
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sessionsched.closing import Closing
-from sessionsched.driver import Driver
+from sessionsched.driver import AT_ONCE, Driver
 from sessionsched.errors import SchedulerClosed, WouldDeadlock
 from sessionsched.hooks import Hook
 from sessionsched.model import PromptT
@@ -76,12 +76,16 @@ class ThreadDriver(Driver[PromptT]):
         if self.orders or self.closing is not None:
             self.perform_all()
 
-    def go_on_later(self) -> bool:
-        try:
-            self._relief.call(self.perform_all)
-        except RuntimeError:  # no thread can be started
-            return False
-        return True
+    def perform_all(self) -> None:
+        """Perform what was ordered, unless somebody is at it; see whether a close can go on."""
+        while self.table.outbox.drain(self.do, AT_ONCE):
+            try:
+                self._relief.call(self.perform_all)
+            except RuntimeError:  # no thread can be started: then better here than never
+                continue
+            return
+        if self.closing is not None:
+            self.closing.check()
 
     def call_at(self, when: float, call: Callable[[], object]) -> ThreadTimer:
         return self._timers_thread.call_at(when, call)

@@ -80,7 +80,7 @@ class World:
         record.held = it.held
         for each in it.line:
             state = RunState.QUEUED if each.ready else RunState.ACCEPTED
-            record.line.append(self._thaw_run(each, state, record))
+            record.append(self._thaw_run(each, state, record))
         if it.ending:
             record.ending = Line()
         for each in it.ending:
@@ -192,7 +192,7 @@ def _freeze(record: Record[str]) -> FrozenSession:
         record.held,
         None if active is None else _freeze_run(active),
         () if active is None else tuple([_freeze_run(run) for run in active.folded]),
-        tuple([_freeze_run(run) for run in record.line]),
+        tuple([_freeze_run(run) for run in record]),
         tuple([_freeze_run(run) for run in record.ending]),
         STATES.index(record.state),
     )
