@@ -101,7 +101,9 @@ class Closing(Generic[PromptT]):
                 return
             self._finished = True
         self._set_timer(None)
-        self._driver.hub.close()
+        self._driver.over(self._report)
+
+    def _report(self) -> None:
         self._suspended.sort(key=lambda run: run.seq)
         going = sorted(self._driver.stragglers(), key=lambda run: run.seq)
         still_going = tuple(run for run in going if run.rare.abandoned)

@@ -22,6 +22,7 @@ from sessionsched.errors import SchedulerClosed
 from sessionsched.events import (
     RunAccepted,
     RunCanceling,
+    RunEnded,
     RunFolded,
     RunProgress,
     RunQueued,
@@ -46,11 +47,14 @@ if TYPE_CHECKING:
     from sessionsched.model import CancelReceipt, Run
     from sessionsched.options import Options
 
-__all__ = ["AT_ONCE", "TELL", "WATCH", "Driver", "Timer"]
+__all__ = ["AT_ONCE", "HEAR", "OVER", "TELL", "WATCH", "Driver", "Timer"]
 
-#: Orders in the outbox that are no effects of a session: let an observer in, tell observers.
+#: Orders in the outbox that are no effects of a session: let an observer in, tell observers, let
+#: one hear again who has caught up, and tell all that nothing will happen any more.
 WATCH: Final = "watch"
 TELL: Final = "tell"
+HEAR: Final = "hear"
+OVER: Final = "over"
 
 #: How many orders are performed before others have their turn: some keep giving orders.
 AT_ONCE: Final = 1000
@@ -110,6 +114,8 @@ class Driver(ABC, Generic[PromptT]):
             ENDS: self._end_all,
             WATCH: self._watch,
             TELL: self._told,
+            HEAR: self._hear,
+            OVER: self._over,
         }
         _drivers.add(self)
 
@@ -300,18 +306,17 @@ class Driver(ABC, Generic[PromptT]):
 
     def _start(self, run: DrivenRun[PromptT], at: float) -> None:
         run.seen = _EFFECT_START
-        if run.rare is not PLAIN or self.hub.listening:
-            self.announce_start(run, at)
-        run.begin(self)
-
-    def announce_start(self, run: DrivenRun[PromptT], at: float) -> None:
-        """Do what is to be done before a run begins, where anything is."""
         if self.hub.listening:
             self.hub.publish(RunStarted, run, at)
-        if run.rare.terms is not None:
-            self._start_on(run.rare.terms, run, at)
+        if run.rare is not PLAIN:
+            self.start_on_terms(run, at)
+        run.begin(self)
 
-    def _start_on(self, terms: Terms, run: DrivenRun[PromptT], at: float) -> None:
+    def start_on_terms(self, run: DrivenRun[PromptT], at: float) -> None:
+        """See to what was agreed for a run that is about to begin, if anything was."""
+        terms: Terms | None = run.rare.terms
+        if terms is None:
+            return
         self._is_prepared(run)
         self.clear_timer(run)
         if terms.deadline_s is not None:
@@ -357,27 +362,27 @@ class Driver(ABC, Generic[PromptT]):
             self.call_hook(options.on_dropped, run, options.settle_s, report, preparation)
 
     def _end(self, run: DrivenRun[PromptT], at: float) -> None:
-        told = run.seen is _EFFECT_INTERRUPT
+        if run.seen is _EFFECT_INTERRUPT:
+            self.stopping.over(run)
         run.seen = _EFFECT_END
-        self.announce_end(run, at, told)
+        if self.hub.listening:
+            self.hub.publish(RunEnded, run, at)
+        if self.timers or self.closing is not None:
+            self.wind_up(run)
         run.release(self)
 
     def _end_all(self, runs: Sequence[DrivenRun[PromptT]], at: float) -> None:
-        special = self.timers or self.closing is not None or self.hub.listening
-        for run in runs:
+        for run in runs:  # as `_end`, with a call less: nobody was told to stop
             run.seen = _EFFECT_END
-            if special:
-                self.announce_end(run, at, False)
+            if self.hub.listening:
+                self.hub.publish(RunEnded, run, at)
+            if self.timers or self.closing is not None:
+                self.wind_up(run)
             run.release(self)
 
-    def announce_end(self, run: DrivenRun[PromptT], at: float, told: bool) -> None:  # noqa: FBT001
-        """Do what is to be done before those who wait are woken, where anything is."""
-        if self.hub.listening:
-            self.hub.end(run, at)
-        if told:
-            self.stopping.over(run)
-        if self.timers:
-            self.clear_timer(run)
+    def wind_up(self, run: DrivenRun[PromptT]) -> None:
+        """See to it that nothing happens to a run any more; a close takes note of its end."""
+        self.clear_timer(run)
         if self.closing is not None:
             self.closing.ended(run)
 
@@ -423,6 +428,23 @@ class Driver(ABC, Generic[PromptT]):
             self.table.outbox.append((TELL, (kind, run, more), self.now()))
             self.obey()
 
+    def hear(self, box: Mailbox[PromptT]) -> None:
+        """Let events into a mailbox again that was behind: its reader has read everything."""
+        self.table.outbox.append((HEAR, box, self.now()))
+        self.obey()
+
+    def over(self, then: Callable[[], object]) -> None:
+        """Tell those who watch that nothing will happen any more, and then do something else."""
+        self.table.outbox.append((OVER, then, self.now()))
+        self.obey()
+
+    def _hear(self, box: Mailbox[PromptT], at: float) -> None:
+        self.hub.hear(box, at)
+
+    def _over(self, then: Callable[[], object], at: float) -> None:
+        self.hub.close(at)
+        then()
+
     def _told(
         self,
         about: tuple[Callable[..., RunEvent[PromptT]], Run[PromptT], tuple[object, ...]],
@@ -461,6 +483,7 @@ def _refuse_in_the_child() -> None:
         if driver.in_use:
             driver.refuse(_FORKED)
             driver.table = cast("Table[Any]", _Elsewhere())
+            driver.hub.forget()
             driver.hub = Hub(Outbox())  # whoever leaves a subscription must not wait for its lock
 
 

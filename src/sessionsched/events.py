@@ -31,7 +31,7 @@ __all__ = [
 class RunEvent(AboutARun[PromptT]):
     """Something happened to a run: the base of all events but Gap.
 
-    Each subscriber has an object of its own for it; they are equal.
+    All subscribers have the same object for it, so nobody may change it.
     """
 
     #: Rises from event to event, over all sessions of the scheduler.
@@ -110,7 +110,7 @@ class RunEnded(RunEvent[PromptT]):
 class Gap:
     """The reader was too slow: so many events are missing here, none of them a RunEnded."""
 
-    #: Number and time of the last one that is missing.
+    #: The number of the last one that is missing; and when it was noticed that they are.
     number: int
     at: float
     missed: int

@@ -52,9 +52,6 @@ if TYPE_CHECKING:
         #: Whether it is enough to count those.
         deaf: bool
 
-        #: When something was counted last.
-        missed_at: float
-
         def append(self, order: tuple[str, Any, float], /) -> None: ...
 
         def count(self) -> int: ...
@@ -148,7 +145,6 @@ class Session(Line[PromptT]):
             if run.seen is not _EFFECT_QUEUED and run.state is _RUN_QUEUED:
                 if run.seen is _EFFECT_ACCEPTED and self.outbox.deaf:
                     run.seen = _EFFECT_QUEUED
-                    self.outbox.missed_at = now
                     self.outbox.count()
                 else:
                     self.outbox.append((_EFFECT_QUEUED, run, now))

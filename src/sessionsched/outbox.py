@@ -39,7 +39,7 @@ _OF_EACH: Final[Mapping[str, Effect]] = {DROPS: Effect.DROP, ENDS: Effect.END}
 class Outbox:
     """Effects on their way from decisions to whoever performs them."""
 
-    __slots__ = ("append", "busy", "count", "deaf", "effects", "loud", "missed_at")
+    __slots__ = ("append", "busy", "count", "deaf", "effects", "loud")
 
     def __init__(self) -> None:
         #: What was ordered and not performed yet.
@@ -54,8 +54,6 @@ class Outbox:
         self.deaf = False
         #: Counts one more: one step, whoever else does so at the same time.
         self.count = itertools.count().__next__
-        #: When something was counted last.
-        self.missed_at = 0.0
 
     def __len__(self) -> int:
         return len(self.effects)

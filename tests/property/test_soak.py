@@ -57,13 +57,13 @@ def test_a_little_soak_loses_no_run_and_keeps_nothing() -> None:
 def test_an_end_that_nobody_is_told_of_fails_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right, count = Hub.end, itertools.count(1)
+    right, count = Hub.publish, itertools.count(1)
 
-    def end(hub: Hub[Any], run: Run[Any], at: float) -> None:
-        if next(count) % 500:
-            right(hub, run, at)
+    def publish(hub: Hub[Any], kind: type[Any], *about: Any) -> None:
+        if kind is not RunEnded or next(count) % 500:
+            right(hub, kind, *about)
 
-    monkeypatch.setattr(Hub, "end", end)
+    monkeypatch.setattr(Hub, "publish", publish)
     assert main(LITTLE) == 1
     assert re.search(r"WRONG: round 1: T1: it ended 0 times: prompt \d+", capsys.readouterr().out)
 

@@ -162,7 +162,7 @@ async def program(where: str) -> dict[str, str]:
         await asyncio.sleep(0)
         tried = calls(scheduler, handle, ticket, events)
         driver = scheduler._driver
-        locks = driver.table._sessions["chat"].lock, driver.hub.lock
+        locks = driver.table._sessions["chat"].lock, driver.hub._lock
         with held_by_another_thread(*locks), ThreadPoolExecutor(1) as pool:
             ask = answer_of_a_child
             if where == "in a thread":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from agents import Agent, ends, quiet, watching
-from driving import OneByOne, elsewhere
+from driving import elsewhere
 
 from sessionsched import (
     Gap,
@@ -19,10 +19,9 @@ from sessionsched import (
     RunStarted,
     Scheduler,
 )
+from sessionsched.hub import Hub
 
 if TYPE_CHECKING:
-    import threading
-
     from sessionsched import CancelReceipt, Run
 
 CANCELED = ("canceled", "interrupt")
@@ -195,17 +194,22 @@ async def test_race_32_a_watcher_that_is_slow_or_fails_does_so_alone() -> None:
 
 @pytest.mark.real_loop
 @pytest.mark.contract("T4", "R4")
-async def test_race_32_no_session_is_locked_while_an_event_is_published() -> None:
+async def test_race_32_no_session_is_locked_while_an_event_is_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     agent = Agent()
     receipts: list[CancelReceipt[str]] = []
 
-    def cancel_meanwhile() -> None:
-        """Runs when the next event is about to be published, on the loop's thread."""
+    publish = Hub.publish
+
+    def cancel_meanwhile(*event: Any) -> None:
+        """Just before the next event is published, on the loop's thread."""
+        monkeypatch.undo()
         receipts.append(elsewhere(lambda: scheduler.cancel("chat")))
+        publish(*event)
 
     async with Scheduler(agent) as scheduler, watching(scheduler) as watch:
-        hub = scheduler._driver.hub
-        hub.lock = cast("threading.Lock", OneByOne(cancel_meanwhile))
+        monkeypatch.setattr(Hub, "publish", cancel_meanwhile)
         handle = scheduler.submit("chat", "a")
         assert [receipt.active for receipt in receipts] == [handle.run]
         assert await ends(handle) == [CANCELED]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 from agents import Agent, quiet, watching
-from driving import OneByOne, elsewhere, overtake
+from driving import elsewhere, overtake
 
 from sessionsched import (
     InvalidOption,
@@ -22,9 +22,9 @@ from sessionsched import (
     WhenBusy,
     WrongLoop,
 )
+from sessionsched.hub import Mailbox
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Awaitable, Callable, Coroutine
 
     from sessionsched import Gap
@@ -169,18 +169,21 @@ async def test_who_subscribes_to_an_id_before_it_is_used_sees_everything() -> No
 
 @pytest.mark.real_loop
 @pytest.mark.contract("T6", "R4")
-async def test_what_another_thread_does_while_one_subscribes_is_seen_in_its_order() -> None:
+async def test_what_another_thread_does_while_one_subscribes_is_seen_in_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     agent = Agent()
     async with Scheduler(agent) as scheduler:
         active = scheduler.submit("chat", "a")
         ticket = scheduler.accept("chat", "me", run_id="me")
-        hub = scheduler._driver.hub
+        begin_with = Mailbox.begin_with
 
-        def interfere() -> bool:
-            return elsewhere(lambda: ticket.ready() and bool(scheduler.cancel_run("me")))
+        def interfere(box: Mailbox[str], news: Any) -> None:
+            """Just before the hub takes the newcomer in: it has looked at the runs already."""
+            assert elsewhere(lambda: ticket.ready() and bool(scheduler.cancel_run("me")))
+            begin_with(box, news)
 
-        # Just before the hub takes the newcomer in: it has looked at the runs already.
-        hub.lock = cast("threading.Lock", OneByOne(interfere))
+        monkeypatch.setattr(Mailbox, "begin_with", interfere)
         async with scheduler.subscribe(run_id="me") as events:
             seen = [type(event).__name__ async for event in events]
         life = ["RunAccepted", "RunQueued", "RunCanceling", "RunEnded"]

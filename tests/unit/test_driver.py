@@ -436,7 +436,7 @@ def test_after_a_fork_no_other_call_on_the_copy_waits_for_a_lock(copied: Plain) 
 def test_after_a_fork_whoever_leaves_a_subscription_does_not_wait_for_a_lock() -> None:
     plain, box = Plain(), Mailbox[str]("", "", 1, lambda: None)
     plain.hub.expect(box)
-    assert plain.hub.lock.acquire(timeout=1), "as a thread that the child does not have"
+    assert plain.hub._lock.acquire(timeout=1), "as a thread that the child does not have"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "_drivers", [plain])
         driver._refuse_in_the_child()

@@ -38,15 +38,13 @@ def test_what_nobody_has_room_for_is_counted_and_not_ordered() -> None:
     driver = Telling(loud=True)
     outbox = driver.table.outbox
     outbox.deaf = True
-    driver.now = 7.0
     driver.submit("chat", "a")
     assert (driver.news(), outbox.count()) == ([("start", 1)], 1)
     run = driver.submit("chat", "b")
     assert (driver.news(), outbox.count()) == ([], 4)  # accepted, queued, and the look above
-    assert (run.seen, outbox.missed_at) == (Effect.QUEUED, run.accepted_at)
+    assert run.seen is Effect.QUEUED
     run = driver.submit("chat", "c", ready=False)
     assert (driver.news(), outbox.count(), run.seen) == ([], 6, Effect.ACCEPTED)
-    assert outbox.missed_at == run.accepted_at
 
 
 def test_that_a_run_waits_is_not_counted_before_that_it_was_accepted_is_known() -> None:

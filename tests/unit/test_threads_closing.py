@@ -19,6 +19,7 @@ from thread_tools import (
     ends,
     interrupted_when,
     none_left,
+    nothing_is_told,
     ours,
     spawn,
     until,
@@ -85,12 +86,11 @@ def test_a_thread_whose_preparation_is_over_is_not_lost() -> None:
             handle = scheduler.submit("chat", "a")
             driver = scheduler._driver
             until(lambda: any(it.thread.is_alive() for it in driver._prepares._members))
-            driver.hub.lock.acquire()
-            performing = spawn(scheduler.accept, "third", "x")  # and can't tell of it
-            until(lambda: not driver.table.outbox.idle)
-            go.set()
-            until(lambda: driver._prepares.pending == 0)
-            driver.hub.lock.release()
+            with nothing_is_told():
+                performing = spawn(scheduler.accept, "third", "x")
+                until(lambda: not driver.table.outbox.idle)
+                go.set()
+                until(lambda: driver._prepares.pending == 0)
             performing.result(PATIENCE_S).close()
             assert ends(handle) == [COMPLETED]
     answer(scheduler.close)

@@ -16,6 +16,7 @@ from thread_tools import (
     ends,
     no_more_threads,
     none_left,
+    nothing_is_told,
     slow_to_begin,
     spawn,
     until,
@@ -91,7 +92,7 @@ def test_whoever_performs_is_not_waited_for() -> None:
     """A call decides and returns, also while another thread is held up by what it performs."""
     agent = Agent()
     with ThreadScheduler(agent) as scheduler, scheduler.subscribe():
-        with scheduler._driver.hub.lock:  # who tells of something waits for that
+        with nothing_is_told():
             telling = spawn(scheduler.submit, "chat", "a")
             until(lambda: scheduler.session("chat").in_flight)
             handle = spawn(scheduler.submit, "other", "b").result(PATIENCE_S)

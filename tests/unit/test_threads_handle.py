@@ -244,7 +244,7 @@ def test_a_ticket_that_is_collected_under_any_lock_does_not_deadlock(
         def collect() -> None:
             driver = scheduler._driver
             locks = (
-                driver.table._sessions["chat"].lock, driver.hub.lock, driver.guard,
+                driver.table._sessions["chat"].lock, driver.hub._lock, driver.guard,
                 driver.waits._lock, driver.handlers._lock, driver._timers_thread._changed,
             )  # fmt: skip
             for lock in locks:

@@ -116,7 +116,7 @@ def forks() -> dict[str, str]:
         tried = calls(scheduler, handle, ticket, events)
         driver = scheduler._driver
         locks = (
-            driver.table._sessions["chat"].lock, driver.hub.lock, driver.guard,
+            driver.table._sessions["chat"].lock, driver.hub._lock, driver.guard,
             driver.waits._lock, driver.handlers._lock, driver._timers_thread._changed,
         )  # fmt: skip
         held, go = threading.Event(), threading.Event()

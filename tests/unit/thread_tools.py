@@ -9,10 +9,12 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pytest
+
+from sessionsched.hub import Hub
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import pytest
 
     from sessionsched import ThreadRun, ThreadScheduler
     from sessionsched.threads import ThreadHandle
@@ -36,6 +38,23 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < give_up_at, "it did not come"
         threading.Event().wait(0.001)
+
+
+@contextlib.contextmanager
+def nothing_is_told() -> Iterator[None]:
+    """Hold up whoever tells observers of something, until the block is left."""
+    right, go_on = Hub.publish, threading.Event()
+
+    def publish(*event: Any) -> None:
+        come(go_on)
+        right(*event)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hub, "publish", publish)
+        try:
+            yield
+        finally:
+            go_on.set()
 
 
 def spawn(call: Callable[..., AnswerT], *args: Any) -> Future[AnswerT]:

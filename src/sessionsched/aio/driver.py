@@ -20,6 +20,7 @@ from sessionsched.aio.teardown import Teardown
 from sessionsched.closing import Closing
 from sessionsched.driver import AT_ONCE, Driver
 from sessionsched.errors import SchedulerClosed, WrongLoop
+from sessionsched.events import RunEnded, RunStarted
 from sessionsched.hooks import Hook
 from sessionsched.model import PLAIN, CloseReport, Effect, How, PromptT
 
@@ -155,35 +156,44 @@ class AioDriver(Driver[PromptT]):
         """Perform what was ordered, unless that is under way; see whether a close can go on.
 
         On the loop's thread, and nowhere else: so this needs no lock, as `Outbox.drain` does.
-        START and END are spelled out here: every run has them, and a call less each.
         """
         orders = self.orders
         while orders and not self.performing:
             self.performing = True
             try:
-                for _ in _TURNS:
-                    effect, run, at = orders.popleft()
-                    if effect is _EFFECT_START:
-                        run.seen = effect
-                        if run.rare is not PLAIN or self.hub.listening:
-                            self.announce_start(run, at)
-                        run.begin(self)
-                    elif effect is _EFFECT_END:
-                        told = run.seen is _EFFECT_INTERRUPT
-                        run.seen = effect
-                        if told or self.timers or self.closing is not None or self.hub.listening:
-                            self.announce_end(run, at, told)
-                        run.release(self)
-                    else:
-                        self.do[effect](run, at)
-                    if not orders:
-                        break
+                self._perform_some(orders)
             finally:
                 self.performing = False
             if orders:
                 self._rest()
         if self.closing is not None:
             self.closing.check()
+
+    def _perform_some(self, orders: deque[tuple[Any, Any, float]]) -> None:
+        """START and END are spelled out here: every run has them, and a call less each."""
+        hub = self.hub
+        for _ in _TURNS:
+            effect, run, at = orders.popleft()
+            if effect is _EFFECT_START:
+                run.seen = effect
+                if hub.listening:
+                    hub.publish(RunStarted, run, at)
+                if run.rare is not PLAIN:
+                    self.start_on_terms(run, at)
+                run.begin(self)
+            elif effect is _EFFECT_END:
+                if run.seen is _EFFECT_INTERRUPT:
+                    self.stopping.over(run)
+                run.seen = effect
+                if hub.listening:
+                    hub.publish(RunEnded, run, at)
+                if self.timers or self.closing is not None:
+                    self.wind_up(run)
+                run.release(self)
+            else:
+                self.do[effect](run, at)
+            if not orders:
+                return
 
     def _rest(self) -> None:
         """Let others have their turn on the loop; until then nobody goes on here."""

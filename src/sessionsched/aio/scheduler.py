@@ -114,7 +114,8 @@ class Scheduler(
         """Watch: `async with scheduler.subscribe() as events: async for event in events`.
 
         It begins with how things stand, so nothing is missed in between. A reader who is more than
-        `buffer` events behind loses some, but never a RunEnded, and reads a Gap in their place.
+        `buffer` events behind misses what comes until it has caught up, but never a RunEnded, and
+        reads a Gap in place of what it missed.
         Of a run that has ended only its handle knows, unless it was named and that was lately.
 
         Raises:

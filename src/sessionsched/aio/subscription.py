@@ -32,9 +32,8 @@ class Subscription(Generic[PromptT]):
         self._driver = driver
         self._mailbox: Mailbox[PromptT] = Mailbox.checked(session_id, run_id, buffer, self._wake)
         self._mailbox.waiting = False  # until there is a reader, below
-        #: Straight to the mailbox: this is called for every event.
-        self._take = self._mailbox.take
-        self._ready = self._mailbox.ready
+        #: Straight to what is in the mailbox: this is looked at for every event.
+        self._unread = self._mailbox.unread
         self._entered = False
         #: The reader, when it waits for something to read.
         self._reader: asyncio.Future[None] | None = None
@@ -66,17 +65,24 @@ class Subscription(Generic[PromptT]):
             RuntimeError: somebody else reads already.
             WrongLoop: read on the scheduler's own loop.
         """
-        if self._ready:
-            return self._ready.popleft()
-        if self._driver.shut is not None:
-            raise SchedulerClosed(self._driver.shut)
-        while (event := self._take()) is None:
-            if self._mailbox.closed:
-                raise StopAsyncIteration
+        unread = self._unread
+        if not unread:
             await self._something_to_read()
-        return event
+        return unread.popleft()
 
     async def _something_to_read(self) -> None:
+        if self._driver.shut is not None:
+            raise SchedulerClosed(self._driver.shut)
+        box = self._mailbox
+        while not box.unread:
+            if box.closed:
+                raise StopAsyncIteration
+            if box.behind:
+                self._driver.hear(box)
+            if not box.unread:
+                await self._news()
+
+    async def _news(self) -> None:
         self._driver.on_its_loop()
         if not self._entered:
             raise RuntimeError("a subscription begins with `async with`")

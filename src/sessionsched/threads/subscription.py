@@ -74,14 +74,17 @@ class ThreadSubscription(Generic[PromptT]):
             raise RuntimeError("a subscription begins with `with`")
         if self._driver.shut is not None:
             raise SchedulerClosed(self._driver.shut)
+        box = self._mailbox
         while True:
             self._news.clear()  # before looking: what comes after that sets it again
             with self._reading:
-                closed = self._mailbox.closed  # before the rest: then there is no more to come
-                event = self._mailbox.take()
-                if self._mailbox.unread or closed:
+                closed = box.closed  # before the rest: then there is no more to come
+                event = box.take()
+                if box.unread or closed:
                     self._news.set()  # for another reader
             if event is not None or closed:
                 return event
+            if box.behind:
+                self._driver.hear(box)
             if not self._news.wait(at_most(timeout)):
                 raise TimeoutError("no event came in that time")
