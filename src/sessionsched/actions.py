@@ -93,6 +93,7 @@ def enqueue(session: AnySession, run: AnyRun, now: float) -> None:
     elif outbox.loud:  # else nobody would notice
         run.seen = _EFFECT_ACCEPTED
         outbox.count()
+        outbox.counted = True
 
 
 def start(session: AnySession, run: AnyRun, now: float) -> None:

@@ -52,13 +52,13 @@ class Hub(Generic[PromptT]):
         self.deaf = False
         #: Nothing will happen any more.
         self._closed = False
-        #: The number of the last event that was noticed; some may have been counted since.
+        #: The number of the last event: all that were published, and those that were counted and
+        #: have been noticed.
         self._number = 0
         #: Counts one more, as the outbox does, and says how many there were before. To look at the
-        #: count is to count one more, too: so an event's number is this and an offset, which falls
-        #: with every look.
+        #: count is to count one more, too: so this is what it will say if nobody has counted.
         self._count = outbox.count
-        self._offset = 1
+        self._next_count = 0
         #: Guards what follows, and what is told to the outbox. A leaf: nothing is called under it.
         self._lock = threading.Lock()
         #: By session and run: who gets the events of these. Each tuple is replaced, never changed.
@@ -76,26 +76,30 @@ class Hub(Generic[PromptT]):
         self, kind: Callable[..., RunEvent[PromptT]], run: Run[PromptT], at: float, *more: object
     ) -> None:
         """Deliver one event to everybody who wants it."""
-        if self.deaf and kind is not RunEnded:
+        if self._choosy:
+            boxes = self._of(run)
+            if not boxes:
+                return
+        elif self.deaf and kind is not RunEnded:
             self._count()
+            self._outbox.counted = True
             return
-        boxes = self._of(run) if self._choosy else self._everybody
-        if not boxes:
-            return
-        number = self._count() + self._offset  # as `_next`, with a call less
-        if number != self._number + 1:
-            self._notice(number - 1)
-        self._number = number
+        else:
+            boxes = self._everybody
+        if self._outbox.counted:  # as `_next_number`, with a call less
+            self._look()
+        self._number = number = self._number + 1
         # Without more, as most: unpacking it costs as much as the rest of the call.
         event = kind(number, at, run, *more) if more else kind(number, at, run)
         for box in boxes:
-            if box.behind or len(box.unread) >= box.room:
-                self._put_or_miss(box, event)
+            unread = box.unread
+            if len(unread) < box.room:
+                unread.append(event)
             else:
-                box.unread.append(event)
+                self._put_or_miss(box, event)
             if box.waiting:
                 box.wake()
-        if self._choosy and kind is RunEnded:
+        if kind is RunEnded and self._choosy:
             for box in boxes:
                 if box.run_id:
                     self.leave(box)  # it has all there is to come
@@ -106,25 +110,21 @@ class Hub(Generic[PromptT]):
         keys = ((session_id, ""), ("", run_id), (session_id, run_id))
         return self._everybody + tuple(box for key in keys for box in boxes.get(key, ()))
 
-    def _next(self) -> int:
+    def _next_number(self) -> int:
         """Give the number of an event, which comes after what was counted since the last one."""
-        number = self._count() + self._offset
-        if number != self._number + 1:
-            self._notice(number - 1)
-        self._number = number
+        if self._outbox.counted:
+            self._look()
+        self._number = number = self._number + 1
         return number
 
     def _look(self) -> None:
-        """Notice what was counted since the last event."""
-        number = self._count() + self._offset
-        self._offset -= 1  # so that the next event has this number, and not who only looks
-        if number != self._number + 1:
-            self._notice(number - 1)
-
-    def _notice(self, number: int) -> None:
-        for box in self._everybody:
-            box.miss(number - self._number, number)
-        self._number = number
+        """Notice what was counted since the last look."""
+        self._outbox.counted = False  # first: whoever counts from here on raises it again
+        count = self._count() - self._next_count
+        self._next_count += count + 1
+        self._number += count
+        for box in self._everybody if count else ():
+            box.miss(count, self._number)
 
     def _put_or_miss(self, box: Mailbox[PromptT], event: RunEvent[PromptT]) -> None:
         """There is no room: but for ends there always is."""
@@ -154,7 +154,7 @@ class Hub(Generic[PromptT]):
     ) -> None:
         """Deliver to this mailbox from here on, beginning with news as (kind, run, at, more)."""
         self._look()  # what was counted until now is not for the newcomer
-        box.begin_with([kind(self._next(), at, run, *more) for kind, run, at, more in news])
+        box.begin_with([kind(self._next_number(), at, run, *more) for kind, run, at, more in news])
         with self._lock:
             box.closed = box.closed or self._closed
             if not box.closed:

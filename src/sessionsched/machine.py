@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 
         #: Whether anybody is there for effects that are only there to be announced.
         loud: bool
-        #: Whether it is enough to count those.
+        #: Whether it is enough to count those; and whether any was counted.
         deaf: bool
+        counted: bool
 
         def append(self, order: tuple[str, Any, float], /) -> None: ...
 
@@ -143,11 +144,13 @@ class Session(Line[PromptT]):
                 self._advance(now)
             # Behind its ACCEPTED; without that nobody would notice.
             if run.seen is not _EFFECT_QUEUED and run.state is _RUN_QUEUED:
-                if run.seen is _EFFECT_ACCEPTED and self.outbox.deaf:
+                outbox = self.outbox
+                if run.seen is _EFFECT_ACCEPTED and outbox.deaf:
                     run.seen = _EFFECT_QUEUED
-                    self.outbox.count()
+                    outbox.count()
+                    outbox.counted = True
                 else:
-                    self.outbox.append((_EFFECT_QUEUED, run, now))
+                    outbox.append((_EFFECT_QUEUED, run, now))
 
     def ready(self, run: Run[PromptT], now: float) -> bool:
         """Its owner has prepared it: it may start when its turn comes."""

@@ -30,7 +30,7 @@ class Mailbox(Generic[PromptT]):
     """What one subscriber has yet to read: bounded, but for the ends."""
 
     __slots__ = (
-        "_last", "behind", "buffer", "closed", "missed", "room", "run_id", "session_id", "unread",
+        "_last", "buffer", "closed", "missed", "room", "run_id", "session_id", "unread",
         "waiting", "wake",
     )  # fmt: skip
 
@@ -46,12 +46,9 @@ class Mailbox(Generic[PromptT]):
         self.closed = False
         #: What was put in and not read yet.
         self.unread: Final[deque[Seen[PromptT]]] = deque()
-        #: How long that may get, ends aside; and how long to begin with, for the first state takes
-        #: no room of others.
-        self.buffer = self.room = buffer
-        #: It has missed something, and its reader has not caught up since: until then it misses
-        #: everything but the ends.
-        self.behind = False
+        #: How long that may get, ends aside: more than `buffer` to begin with, for the first state
+        #: takes no room of others; and 0 while it is `behind`.
+        self.room = self.buffer = buffer
         #: How many events it has missed that its reader was not told of yet, and the number of the
         #: last one. Only while it is behind.
         self.missed = self._last = 0
@@ -83,9 +80,17 @@ class Mailbox(Generic[PromptT]):
         if self.run_id and any(type(event) is RunEnded for event in news):
             self.closed = True  # the one run that it is for has ended
 
+    @property
+    def behind(self) -> bool:
+        """Whether it has missed something, and its reader has not caught up since.
+
+        Until then it misses everything but the ends.
+        """
+        return not self.room
+
     def miss(self, count: int, number: int) -> None:
         """Take note of events that did not come in, and of the number of the last of them."""
-        self.behind = True
+        self.room = 0
         self.missed += count
         self._last = number
 
@@ -99,7 +104,6 @@ class Mailbox(Generic[PromptT]):
         if self.missed:
             self.tell_gap(at)
         self.room = self.buffer
-        self.behind = False
 
     def take(self) -> Seen[PromptT] | None:
         """Give the oldest that was not read yet; None: there is nothing now."""

@@ -39,7 +39,7 @@ _OF_EACH: Final[Mapping[str, Effect]] = {DROPS: Effect.DROP, ENDS: Effect.END}
 class Outbox:
     """Effects on their way from decisions to whoever performs them."""
 
-    __slots__ = ("append", "busy", "count", "deaf", "effects", "loud")
+    __slots__ = ("append", "busy", "count", "counted", "deaf", "effects", "loud")
 
     def __init__(self) -> None:
         #: What was ordered and not performed yet.
@@ -54,6 +54,8 @@ class Outbox:
         self.deaf = False
         #: Counts one more: one step, whoever else does so at the same time.
         self.count = itertools.count().__next__
+        #: Raised after that; lowered by whoever then looks at the count.
+        self.counted = False
 
     def __len__(self) -> int:
         return len(self.effects)

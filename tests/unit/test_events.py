@@ -73,6 +73,7 @@ class Post:
         """As the machine does where nobody has room."""
         self.count += 1
         self.outbox.count()
+        self.outbox.counted = True
 
     def read_one(self, box: Mailbox[str]) -> list[Seen]:
         """What a reader does: it says when it has read everything that there was."""
