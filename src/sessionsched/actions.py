@@ -92,7 +92,7 @@ def enqueue(session: AnySession, run: AnyRun, now: float) -> None:
         outbox.append((_EFFECT_ACCEPTED, run, now))
     elif outbox.loud:  # else nobody would notice
         run.seen = _EFFECT_ACCEPTED
-        outbox.count()
+        next(outbox.tally)
         outbox.counted = True
 
 

@@ -55,10 +55,8 @@ class Hub(Generic[PromptT]):
         #: The number of the last event: all that were published, and those that were counted and
         #: have been noticed.
         self._number = 0
-        #: Counts one more, as the outbox does, and says how many there were before. To look at the
-        #: count is to count one more, too: so this is what it will say if nobody has counted.
-        self._count = outbox.count
-        self._next_count = 0
+        #: What the outbox's tally says next if nobody has counted: to look at it counts one more.
+        self._untouched = 0
         #: Guards what follows, and what is told to the outbox. A leaf: nothing is called under it.
         self._lock = threading.Lock()
         #: By session and run: who gets the events of these. Each tuple is replaced, never changed.
@@ -81,7 +79,7 @@ class Hub(Generic[PromptT]):
             if not boxes:
                 return
         elif self.deaf and kind is not RunEnded:
-            self._count()
+            next(self._outbox.tally)
             self._outbox.counted = True
             return
         else:
@@ -100,15 +98,19 @@ class Hub(Generic[PromptT]):
             if box.waiting:
                 box.wake()
         if kind is RunEnded and self._choosy:
-            for box in boxes:
-                if box.run_id:
-                    self.leave(box)  # it has all there is to come
-                    box.wake()
+            self._dismiss(boxes)
 
     def _of(self, run: Run[PromptT]) -> tuple[Mailbox[PromptT], ...]:
         session_id, run_id, boxes = run.session_id, run.run_id, self._boxes
         keys = ((session_id, ""), ("", run_id), (session_id, run_id))
         return self._everybody + tuple(box for key in keys for box in boxes.get(key, ()))
+
+    def _dismiss(self, boxes: tuple[Mailbox[PromptT], ...]) -> None:
+        """A run has ended: who looks at that one run has all there is to come."""
+        for box in boxes:
+            if box.run_id:
+                self.leave(box)
+                box.wake()
 
     def _next_number(self) -> int:
         """Give the number of an event, which comes after what was counted since the last one."""
@@ -120,8 +122,8 @@ class Hub(Generic[PromptT]):
     def _look(self) -> None:
         """Notice what was counted since the last look."""
         self._outbox.counted = False  # first: whoever counts from here on raises it again
-        count = self._count() - self._next_count
-        self._next_count += count + 1
+        count = next(self._outbox.tally) - self._untouched
+        self._untouched += count + 1
         self._number += count
         for box in self._everybody if count else ():
             box.miss(count, self._number)

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final, Generic
 from sessionsched.model import MADE_UP, PromptT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sessionsched.model import Run
 
 __all__ = ["LONGEST_SEQ", "Ids"]
@@ -30,7 +32,8 @@ class Ids(Generic[PromptT]):
 
     def __init__(self, remembered: int) -> None:
         self._remembered = remembered
-        self.next_seq = itertools.count(1).__next__
+        #: `next` gives a seq.
+        self.seqs: Iterator[int] = itertools.count(1)
         #: Every run in flight, by seq.
         self.in_flight: dict[int, Run[PromptT]] = {}
         #: Runs that their callers have named, in flight or ended lately, by that name.
@@ -46,7 +49,7 @@ class Ids(Generic[PromptT]):
 
     def add(self, run: Run[PromptT]) -> None:
         """Give a run its seq. From here on it can be found: it must be complete."""
-        run.seq = seq = self.next_seq()
+        run.seq = seq = next(self.seqs)
         self.in_flight[seq] = run
 
     def add_name(self, run: Run[PromptT]) -> Run[PromptT]:

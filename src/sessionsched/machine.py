@@ -38,7 +38,7 @@ from sessionsched.rows import HOT, MACHINE, ROWS, SENTENCES, Row
 from sessionsched.verdict import beats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Protocol
 
     from sessionsched.model import Run
@@ -49,13 +49,14 @@ if TYPE_CHECKING:
 
         #: Whether anybody is there for effects that are only there to be announced.
         loud: bool
-        #: Whether it is enough to count those; and whether any was counted.
+        #: Whether it is enough to count those: one step of the tally each, and then the flag.
         deaf: bool
         counted: bool
 
-        def append(self, order: tuple[str, Any, float], /) -> None: ...
+        @property
+        def tally(self) -> Iterator[int]: ...
 
-        def count(self) -> int: ...
+        def append(self, order: tuple[str, Any, float], /) -> None: ...
 
 
 __all__ = ["HOT", "MACHINE", "ROWS", "SENTENCES", "Row", "Session"]
@@ -147,7 +148,7 @@ class Session(Line[PromptT]):
                 outbox = self.outbox
                 if run.seen is _EFFECT_ACCEPTED and outbox.deaf:
                     run.seen = _EFFECT_QUEUED
-                    outbox.count()
+                    next(outbox.tally)
                     outbox.counted = True
                 else:
                     outbox.append((_EFFECT_QUEUED, run, now))

@@ -39,7 +39,7 @@ _OF_EACH: Final[Mapping[str, Effect]] = {DROPS: Effect.DROP, ENDS: Effect.END}
 class Outbox:
     """Effects on their way from decisions to whoever performs them."""
 
-    __slots__ = ("append", "busy", "count", "counted", "deaf", "effects", "loud")
+    __slots__ = ("append", "busy", "counted", "deaf", "effects", "loud", "tally")
 
     def __init__(self) -> None:
         #: What was ordered and not performed yet.
@@ -52,8 +52,8 @@ class Outbox:
         self.loud = True
         #: Whether all who are there for them have no room: then it is enough to count them.
         self.deaf = False
-        #: Counts one more: one step, whoever else does so at the same time.
-        self.count = itertools.count().__next__
+        #: `next` counts one more: one step, whoever else does so at the same time.
+        self.tally: Final = itertools.count()
         #: Raised after that; lowered by whoever then looks at the count.
         self.counted = False
 

@@ -127,8 +127,7 @@ class Table(Generic[PromptT]):
                     known = self._admit(record, run, now, ready=ready)
                 else:
                     run.session = record
-                    next_seq = ids.next_seq
-                    run.seq = seq = next_seq()  # as Ids.add, with a call less
+                    run.seq = seq = next(ids.seqs)  # as Ids.add, with a call less
                     ids.in_flight[seq] = run
                     known = ids.add_name(run) if ids.lookalikes else run
                     record.accept(run, now, ready)

@@ -48,8 +48,8 @@ def test_effects_are_performed_in_the_order_in_which_they_were_ordered() -> None
 
 def test_everything_is_announced_until_somebody_says_that_nobody_listens() -> None:
     outbox = Outbox()
-    assert (outbox.loud, outbox.deaf) == (True, False)
-    assert [outbox.count(), outbox.count()] == [0, 1]
+    assert (outbox.loud, outbox.deaf, outbox.counted) == (True, False, False)
+    assert [next(outbox.tally), next(outbox.tally)] == [0, 1]
 
 
 def test_an_effect_is_performed_once() -> None:

@@ -288,7 +288,7 @@ def test_what_is_not_even_a_string_is_no_id(ask: Callable[..., object], name: An
 @pytest.mark.contract("A2")
 def test_a_run_is_found_by_its_made_up_name_however_great_its_seq() -> None:
     driver = Driver()
-    driver.table.ids.next_seq = itertools.count(10**LONGEST_SEQ - 1).__next__
+    driver.table.ids.seqs = itertools.count(10**LONGEST_SEQ - 1)
     run = driver.submit("chat", "a")
     assert run.run_id == "run-" + "9" * LONGEST_SEQ
     assert driver.table.run(run.run_id) is run

@@ -38,13 +38,19 @@ def test_what_nobody_has_room_for_is_counted_and_not_ordered() -> None:
     driver = Telling(loud=True)
     outbox = driver.table.outbox
     outbox.deaf = True
+
+    def counted() -> tuple[int, bool]:
+        """Look, which counts one more."""
+        return next(outbox.tally), outbox.counted
+
     driver.submit("chat", "a")
-    assert (driver.news(), outbox.count()) == ([("start", 1)], 1)
+    assert (driver.news(), counted()) == ([("start", 1)], (1, True))
     run = driver.submit("chat", "b")
-    assert (driver.news(), outbox.count()) == ([], 4)  # accepted, queued, and the look above
+    assert (driver.news(), counted()) == ([], (4, True))  # accepted, queued, and the look above
     assert run.seen is Effect.QUEUED
+    outbox.counted = False
     run = driver.submit("chat", "c", ready=False)
-    assert (driver.news(), outbox.count(), run.seen) == ([], 6, Effect.ACCEPTED)
+    assert (driver.news(), counted(), run.seen) == ([], (6, True), Effect.ACCEPTED)
 
 
 def test_that_a_run_waits_is_not_counted_before_that_it_was_accepted_is_known() -> None:
@@ -143,3 +149,23 @@ def test_that_a_run_waits_is_not_known_before_that_it_was_accepted(
     assert run.seen is None
     table.drain(driver.perform)
     assert driver.news() == [("accepted", 2), ("queued", 2)]
+
+
+@pytest.mark.contract("T3")
+def test_whoever_counts_that_a_run_waits_says_so_once_more() -> None:
+    """Somebody looks between the two."""
+    driver = Telling(loud=True)
+    outbox = driver.table.outbox
+    outbox.deaf = True
+    driver.submit("chat", "a")
+
+    class Looking:
+        """A tally, and whether what was counted before was noticed just then."""
+
+        def __next__(self) -> int:
+            outbox.counted = False
+            return 0
+
+    outbox.tally = Looking()  # type: ignore[assignment,misc]
+    driver.submit("chat", "b")
+    assert outbox.counted

@@ -68,7 +68,7 @@ class World:
                 self.runs[seq] = _ended(seq, name)
         in_flight = (run for run in self.runs.values() if run.state is not RunState.ENDED)
         table.ids.in_flight = {run.seq: run for run in in_flight}
-        table.ids.next_seq = itertools.count(max(self.runs, default=0) + 1).__next__
+        table.ids.seqs = itertools.count(max(self.runs, default=0) + 1)
         if self.config.slots is not None:
             self._thaw_slots(self.config.slots, situation)
 
