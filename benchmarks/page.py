@@ -58,7 +58,11 @@ def growth() -> str:
     """Give microseconds per run, by the number of runs."""
     curves = load("bench")["growth"]
     heads = ["us per run", *(f"{int(n):,}" for n in curves[0]["us"])]
-    rows = [[curve["work"], *(f"{us:.1f}" for us in curve["us"].values())] for curve in curves]
+    rows = [
+        [curve["work"] + when, *(f"{us:.1f}" for us in curve[how].values())]
+        for curve in curves
+        for how, when in (("us", ""), ("off", ", gc off"))
+    ]
     return table(heads, rows, 1)
 
 

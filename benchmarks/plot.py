@@ -14,6 +14,8 @@ __all__ = ["draw"]
 
 OURS: Final = "#1f6f8b"
 THEIRS: Final = "#b8c4c9"
+#: Of the growth curves: W1, W2 and the base.
+COLOURS: Final = (OURS, "#d98c3f", THEIRS)
 ALLOWED: Final = 1.3
 
 
@@ -29,13 +31,14 @@ def draw(growth: list[dict[str, Any]], peers: list[dict[str, Any]], path: Path) 
 
 def draw_growth(axes: Any, growth: list[dict[str, Any]]) -> None:
     """Draw the cost of a run, relative to that at a thousand runs: flat is good."""
-    for curve, style in zip(growth, ("o-", "s--"), strict=True):
-        sizes = [int(n) for n in curve["us"]]
-        first = next(iter(curve["us"].values()))
-        axes.plot(sizes, [us / first for us in curve["us"].values()], style, label=curve["work"])
-    axes.axhline(ALLOWED, color="grey", linewidth=0.8, linestyle=":", label="the bar at 1M")
+    for curve, colour in zip(growth, COLOURS, strict=True):
+        for how, style, when in (("us", "o-", ""), ("off", "o:", ", gc off")):
+            sizes = [int(n) for n in curve[how]]
+            costs = [us / next(iter(curve[how].values())) for us in curve[how].values()]
+            axes.plot(sizes, costs, style, color=colour, markersize=4, label=curve["work"] + when)
+    axes.axhline(ALLOWED, color="grey", linewidth=0.8, label="the bar at 1M")
     axes.set(
-        xscale="log", ylim=(0, 2), xlabel="runs", ylabel="cost of a run (1 = at 1,000 runs)",
+        xscale="log", ylim=(0, None), xlabel="runs", ylabel="cost of a run (1 = at 1,000 runs)",
         title="Growth",
     )  # fmt: skip
     axes.legend()

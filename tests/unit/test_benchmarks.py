@@ -74,8 +74,10 @@ def test_memory_is_weighed_in_a_process_of_its_own() -> None:
 
 def test_a_curve_has_every_size() -> None:
     curve = growth.measured("W1", scale=0.0)
-    assert list(curve.us) == list(growth.SIZES)
-    assert growth.figure(curve).value > 0
+    assert list(curve.us) == list(curve.off) == list(growth.SIZES)
+    figure = growth.figure(curve)
+    assert figure.value > 0
+    assert figure.without_collector
 
 
 def test_a_profile_counts_the_calls_of_a_run_by_file() -> None:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 #: the handler, finish, tell who waits. W2 and W7 add a future and its waiter for each run.
 CALLS: Final = {"W1": 27.0, "W2": 38.0, "W7": 32.0}
 
+#: Python calls of one run more when somebody watches, who reads each of its four events.
+CALLS_WATCHED: Final = 17.0
+
 #: Bytes of a run that waits, with its handle and its seq; its submitter has no context variables.
 BYTES_WAITING: Final = 322.0
 
@@ -130,6 +133,23 @@ def test_a_run_takes_no_more_calls_than_it_did(
 ) -> None:
     extra = calls_per_run(work) - calls_per_run(base)
     assert extra <= CALLS[name], f"{name}: {extra:.1f} calls per run"
+
+
+async def watched(runs: int) -> None:
+    async with Scheduler(nothing) as scheduler, scheduler.subscribe(buffer=9 * RUNS) as events:
+        for i in range(runs):
+            scheduler.submit(f"session-{i % (runs // 10)}", i)
+        left = runs
+        async for event in events:
+            left -= isinstance(event, RunEnded)
+            if not left:
+                return
+
+
+@pytest.mark.contract("T5")
+def test_a_reader_takes_no_more_calls_than_it_did() -> None:
+    extra = calls_per_run(watched) - calls_per_run(over_sessions)
+    assert extra <= CALLS_WATCHED, f"{extra:.1f} calls per run"
 
 
 # --- bytes ---
