@@ -462,7 +462,9 @@ class Driver(ABC, Generic[PromptT]):
     def _in_flight(self, box: Mailbox[PromptT]) -> Iterable[Run[PromptT]]:
         if box.run_id:
             run = self.table.run(box.run_id)
-            return () if run is None or not box.wants(run) else (run,)
+            if run is None or box.session_id not in ("", run.session_id):
+                return ()
+            return (run,)
         if box.session_id:
             return self.table.session(box.session_id).in_flight
         return (run for view in self.table.snapshot().sessions for run in view.in_flight)

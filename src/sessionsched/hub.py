@@ -43,13 +43,16 @@ class Hub(Generic[PromptT]):
     in the outbox.
     """
 
+    #: Whether there is any subscriber at all: look here before calling `publish`.
+    listening: bool
+    #: All who listen look at everything, and have fallen behind.
+    deaf: bool
+    #: Those who look at everything; and whether anybody looks at less.
+    _everybody: tuple[Mailbox[PromptT], ...]
+    _choosy: bool
+
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
-        outbox.loud = False
-        #: Whether there is any subscriber at all: look here before calling `publish`.
-        self.listening = False
-        #: All who listen look at everything, and have fallen behind.
-        self.deaf = False
         #: Nothing will happen any more.
         self._closed = False
         #: The number of the last event: all that were published, and those that were counted and
@@ -57,16 +60,15 @@ class Hub(Generic[PromptT]):
         self._number = 0
         #: What the outbox's tally says next if nobody has counted: to look at it counts one more.
         self._untouched = 0
-        #: Guards what follows, and what is told to the outbox. A leaf: nothing is called under it.
+        #: Guards what follows, what `_tune` makes of it, and what is told to the outbox. A leaf:
+        #: nothing is called under it.
         self._lock = threading.Lock()
         #: By session and run: who gets the events of these. Each tuple is replaced, never changed.
         self._boxes: dict[tuple[str, str], tuple[Mailbox[PromptT], ...]] = {}
-        #: Those who look at everything; and whether anybody looks at less.
-        self._everybody: tuple[Mailbox[PromptT], ...] = ()
-        self._choosy = False
         #: Mailboxes that have joined or will, and have not left: while there are any, the outbox is
         #: loud.
         self._expected: set[Mailbox[PromptT]] = set()
+        self._tune()
 
     # --- what happens ---
 

@@ -8,7 +8,7 @@ Rule 2. What was put in is never changed, and may be in other mailboxes, too.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias
 
 from sessionsched import checks
 from sessionsched.events import Gap, RunEnded
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from sessionsched.events import RunEvent
-    from sessionsched.model import Run
 
 __all__ = ["Mailbox", "Seen"]
 
@@ -68,10 +67,6 @@ class Mailbox(Generic[PromptT]):
             checks.run_name(run_id, session_id)
         checks.at_least(1, "buffer", buffer)
         return cls(session_id or "", run_id or "", buffer, wake)
-
-    def wants(self, run: Run[Any]) -> bool:
-        """Whether it is for events of this run."""
-        return self.session_id in ("", run.session_id) and self.run_id in ("", run.run_id)
 
     def begin_with(self, news: Sequence[RunEvent[PromptT]]) -> None:
         """Let the reader see these first, whatever the bound. Once, before anything else is in."""

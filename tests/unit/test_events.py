@@ -536,6 +536,57 @@ def test_events_take_no_lock_but_where_a_reader_falls_behind() -> None:
     assert locks.taken == 1
 
 
+def test_what_a_reader_misses_who_is_behind_takes_no_lock_while_others_keep_up() -> None:
+    post = Post(mailbox(buffer=1))
+    post.hub.join(mailbox(buffer=99), [])
+    for _ in range(2):
+        post.put()
+    locks = OneByOne()
+    post.hub._lock = cast("threading.Lock", locks)
+    post.put()
+    assert locks.taken == 0
+
+
+def test_what_was_counted_is_looked_at_once() -> None:
+    post = Post(mailbox())
+    post.count_only()
+    assert post.outbox.counted
+    post.put()
+    assert not post.outbox.counted
+    assert next(post.outbox.tally) == 3, "who joined, what was counted, and who published"
+
+
+def test_who_hears_again_is_woken_only_where_it_waits() -> None:
+    woken: list[bool] = []
+    box: Mailbox[str] = Mailbox("", "", 1, lambda: woken.append(box.waiting))
+    post = Post(box)
+    for waiting in (False, True):
+        for _ in range(2):
+            post.put()
+        read(box)
+        woken.clear()
+        box.waiting = waiting
+        post.hub.hear(box, 0.0)
+        assert woken == [True] * waiting
+        read(box)
+    post.hub.hear(box, 0.0)
+    assert woken == [True], "there was nothing to read"
+
+
+def test_a_gap_that_the_close_tells_of_was_noticed_then() -> None:
+    post = Post(box := mailbox(buffer=1))
+    for _ in range(3):
+        post.put()
+    post.hub.close(99.0)
+    assert [(it.number, it.at) for it in read(box)] == [(1, 1.0), (3, 99.0)]
+
+
+def test_nobody_is_there_to_begin_with() -> None:
+    outbox = Outbox()
+    hub: Hub[str] = Hub(outbox)
+    assert not any((hub.listening, hub.deaf, outbox.loud, outbox.deaf))
+
+
 def test_a_reader_that_does_not_wait_is_not_woken() -> None:
     hub: Hub[str] = Hub(Outbox())
     woken: list[int] = []
