@@ -35,7 +35,7 @@ def the_coroutine_has_not_begun_when_its_task_is_canceled(patch: Patch) -> None:
         run.carrier = task = asyncio.Task(run._work(driver), loop=driver.loop, context=run.context)
         aio_run.alive[task] = run
 
-    patch.setattr(aio_run, "_BEGINNING", Nothing())
+    patch.setattr(aio_run, "_ONE_STEP", Nothing())
     patch.setattr(AioRun, "begin", begin)
 
 

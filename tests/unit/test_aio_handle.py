@@ -56,6 +56,53 @@ async def test_any_number_of_tasks_may_wait_and_each_gets_the_value() -> None:
         assert await handle.outcome() == await handle.outcome()
 
 
+async def test_an_end_in_the_first_step_is_known_in_that_very_turn_of_the_loop() -> None:
+    agent = Agent()
+    agent.finish("a")
+    turns: list[str] = []
+
+    def turn() -> None:
+        turns.append("one more")
+        if len(turns) == 1:
+            asyncio.get_running_loop().call_soon(turn)
+
+    async with Scheduler(agent) as scheduler:
+        asyncio.get_running_loop().call_soon(turn)
+        assert await scheduler.submit("chat", "a") == "a done"
+        assert turns == ["one more"]
+
+
+async def test_who_waits_for_a_handler_that_goes_on_is_told_once_when_it_ends() -> None:
+    """Also whoever began to wait before its first step, and found it still going after that."""
+    agent = Agent()
+    async with Scheduler(agent) as scheduler:
+        handle = scheduler.submit("chat", "a")
+        waiting = [asyncio.ensure_future(handle.outcome()) for _ in range(2)]
+        await quiet()
+        assert not any(task.done() for task in waiting)
+        agent.finish("a")
+        assert [(await task).result for task in waiting] == ["a done"] * 2
+
+
+async def test_who_gives_up_before_the_first_step_leaves_the_run_alone() -> None:
+    agent = Agent()
+    agent.finish("a")
+    handles: list[RunHandle[str, str]] = []
+
+    async def submit_and_wait() -> None:
+        handles.append(scheduler.submit("chat", "a"))
+        await handles[0].outcome()
+
+    async with Scheduler(agent) as scheduler:
+        impatient = asyncio.ensure_future(submit_and_wait())
+        await asyncio.sleep(0)
+        [handle] = handles
+        assert (handle.state, agent.log) == (RunState.ACTIVE, [])
+        impatient.cancel()
+        assert await handle == "a done"
+        assert impatient.cancelled()
+
+
 async def test_waiting_with_a_timeout_leaves_the_run_alone() -> None:
     agent = Agent()
     async with Scheduler(agent) as scheduler:

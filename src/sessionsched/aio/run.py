@@ -40,16 +40,17 @@ _HOW_RAISED: Final = How.RAISED
 _HOW_RETURNED: Final = How.RETURNED
 _HOW_STOPPED: Final = How.STOPPED
 _RUN_ENDED: Final = RunState.ENDED
+_RUN_ACTIVE: Final = RunState.ACTIVE
 
 
-class _Beginning:
-    """Where a coroutine waits for whoever goes on with it."""
+class _OneStep:
+    """Awaited, it lets go until the coroutine is sent on: by its task, in the loop's next turn."""
 
-    # One step without a value. Not a generator of our own: this costs no Python call.
+    # Not a generator of our own: this costs no Python call.
     __await__: Final = staticmethod(partial(iter, (None,)))
 
 
-_BEGINNING: Final[Any] = _Beginning()
+_ONE_STEP: Final[Any] = _OneStep()
 
 
 @define(eq=False, weakref_slot=False, repr=False)
@@ -63,9 +64,12 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
     async def outcome(self) -> Outcome[Any]:
         if self.state is not _RUN_ENDED:
             driver: AioDriver[PromptT] = self.session.driver  # type: ignore[union-attr]  # accepted
-            loop = driver.loop
             if driver.teller._thread_id != get_ident():
                 driver.on_its_loop()
+            if self.state is _RUN_ACTIVE and not self.begun:
+                await _ONE_STEP  # mostly its first step comes before that, and may be all it takes
+        if self.state is not _RUN_ENDED:
+            loop = driver.loop
             me = current_task(loop)
             waiter: Future[None] = Future(loop=loop)
             if self.waiter is None:
@@ -127,7 +131,7 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
 
     async def _work(self, driver: AioDriver[PromptT]) -> object:
         try:
-            await _BEGINNING  # nothing of the handler has run yet
+            await _ONE_STEP  # nothing of the handler has run yet
             self.begun = True
             handler = driver.handler
             result = await handler(self)
