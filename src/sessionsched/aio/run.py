@@ -64,33 +64,37 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
     async def outcome(self) -> Outcome[Any]:
         if self.state is not _RUN_ENDED:
             driver: AioDriver[PromptT] = self.session.driver  # type: ignore[union-attr]  # accepted
+            loop = driver.loop
             if driver.teller._thread_id != get_ident():
                 driver.on_its_loop()
-            if self.state is _RUN_ACTIVE and not self.begun:
-                await _ONE_STEP  # mostly its first step comes before that, and may be all it takes
-        if self.state is not _RUN_ENDED:
-            loop = driver.loop
             me = current_task(loop)
-            waiter: Future[None] = Future(loop=loop)
-            if self.waiter is None:
-                self.waiter = waiter
+            if me in alive or (driver.hosts is not None and me in driver.hosts):
+                with driver.waits.wait(me, self):  # nobody else can wait for itself
+                    await self._over(loop)
             else:
-                self._expect(waiter)
-            try:
-                if me in alive or (driver.hosts is not None and me in driver.hosts):
-                    with driver.waits.wait(me, self):  # nobody else can wait for itself
-                        await waiter
-                else:
-                    await waiter
-            except BaseException:
-                self._forget(waiter)
-                raise
+                if self.state is _RUN_ACTIVE and not self.begun:
+                    await _ONE_STEP  # mostly its first step comes before that, and may be its last
+                if self.state is not _RUN_ENDED:  # type: ignore[comparison-overlap]  # time has passed
+                    await self._over(loop)
         status, cause = self.verdict  # as `ended`, with a call less
         return Outcome(
             status, cause, self.returned, self.raised,
             self.accepted_at, self.started_at, self.ended_at,
             self.rare.folded_into, self.rare.abandoned,
         )  # fmt: skip
+
+    async def _over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait until it has ended."""
+        waiter: Future[None] = Future(loop=loop)
+        if self.waiter is None:
+            self.waiter = waiter
+        else:
+            self._expect(waiter)
+        try:
+            await waiter
+        except BaseException:
+            self._forget(waiter)
+            raise
 
     def _expect(self, waiter: Future[None]) -> None:
         """Somebody else waits already."""
