@@ -341,10 +341,8 @@ class Driver(ABC, Generic[PromptT]):
             for run in runs:
                 self._drop_one(run, at)
             return
-        if self.timers or self._preparing:
-            for run in runs:
-                self._is_prepared(run)
-                self.clear_timer(run)
+        for run in runs if self._preparing else ():
+            self._is_prepared(run)
         self.table.settle_all(runs, self.now())
 
     def _drop_one(self, run: DrivenRun[PromptT], at: float) -> None:
@@ -389,8 +387,7 @@ class Driver(ABC, Generic[PromptT]):
     # --- timers ---
 
     def set_timer(self, run: Run[PromptT], when: float, call: Callable[[], object]) -> None:
-        """Have something happen to a run at that time, and nothing at any other."""
-        self.clear_timer(run)
+        """Have something happen to a run at that time. It has no other timer."""
         self.timers[run] = self.call_at(when, call)
         if run.state is RunState.ENDED:  # meanwhile, by another thread's doing
             self.clear_timer(run)

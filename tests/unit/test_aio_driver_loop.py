@@ -278,6 +278,43 @@ class Gone:
         return [None if it is None else (it.status, it.cause) for it in outcomes]
 
 
+class KeepsToItself(asyncio.SelectorEventLoop):
+    """A loop that may not tell which thread it runs in, as others than asyncio's own do not."""
+
+    silent = False
+    _own: int | None = None
+
+    @property
+    def _thread_id(self) -> int | None:
+        if self.silent:
+            raise AttributeError
+        return self._own
+
+    @_thread_id.setter
+    def _thread_id(self, thread: int | None) -> None:
+        self._own = thread
+
+
+@pytest.mark.contract("R4")
+def test_on_a_loop_that_does_not_tell_its_thread_all_is_as_on_any_other() -> None:
+    loop = KeepsToItself()
+
+    async def main() -> None:
+        agent = Agent()
+        agent.finish("a", "b")
+        loop.silent = True
+        async with Scheduler(agent) as scheduler:
+            handle = scheduler.submit("chat", "a")
+            loop.silent = False  # asyncio itself asks, too
+            assert not scheduler._driver.orders, "it was performed at once"
+            afar = elsewhere(lambda: scheduler.submit("other", "b"))
+            assert scheduler._driver.orders, "that is for the loop to do"
+            assert await ends(handle, afar) == [COMPLETED] * 2
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(main())
+
+
 class ClosesUnderway(asyncio.SelectorEventLoop):
     """A loop that closes in the very moment in which another thread wants something of it."""
 

@@ -21,6 +21,7 @@ from sessionsched import (
     RunEvent,
     RunFolded,
     RunProgress,
+    RunStarted,
     RunStuck,
     Scheduler,
     WhenBusy,
@@ -87,6 +88,10 @@ async def test_the_lives_of_four_runs_are_seen_as_they_happened() -> None:
         ]
         assert [it.number for it in watch.events] == list(range(1, 20))
         assert [it.at for it in watch.events] == sorted(it.at for it in watch.events)
+        assert [it.at for it in watch.of(RunStarted)] == [0.0, 1.0]
+        assert [it.at for it in watch.of(RunEnded)] == [
+            it.outcome.ended_at for it in watch.of(RunEnded)
+        ]
         assert [it.into for it in watch.of(RunFolded)] == ["a"]
         assert [it.item for it in watch.of(RunProgress)] == ["news"]
         assert {it.cause for it in watch.of(RunCanceling)} == {Cause.INTERRUPT}

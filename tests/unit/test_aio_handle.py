@@ -7,7 +7,7 @@ import contextvars
 import gc
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from agents import Agent, ends, quiet
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessionsched import Run, RunHandle
+    from sessionsched.aio.run import AioRun
 
 held: contextvars.ContextVar[Token] = contextvars.ContextVar("held")
 
@@ -82,6 +83,20 @@ async def test_who_waits_for_a_handler_that_goes_on_is_told_once_when_it_ends() 
         assert not any(task.done() for task in waiting)
         agent.finish("a")
         assert [(await task).result for task in waiting] == ["a done"] * 2
+
+
+async def test_who_waits_for_a_run_in_line_or_a_handler_that_has_begun_waits_for_the_end() -> None:
+    """Only a handler that is about to be called is given a turn of the loop before that."""
+    agent = Agent()
+    async with Scheduler(agent) as scheduler:
+        handles = [scheduler.submit("chat", prompt) for prompt in "ab"]
+        await quiet()
+        waiting = [asyncio.ensure_future(handle.outcome()) for handle in handles]
+        await asyncio.sleep(0)
+        assert all(cast("AioRun[str]", handle).waiter for handle in handles)
+        for prompt in "ab":
+            agent.finish(prompt)
+        assert [(await task).result for task in waiting] == ["a done", "b done"]
 
 
 async def test_who_gives_up_before_the_first_step_leaves_the_run_alone() -> None:

@@ -13,10 +13,13 @@ from sessionsched import (
     Cause,
     DuplicateRun,
     Effect,
+    Gap,
     How,
     Limits,
     LineFull,
     Run,
+    RunAccepted,
+    RunEvent,
     RunState,
     Scheduler,
     SchedulerClosed,
@@ -173,8 +176,9 @@ class Carried(DrivenRun[str]):
     told_so: Callable[[], object]
     abandoned = False
 
-    def begin(self, driver: object) -> None:
+    def begin(self, driver: Acting) -> None:
         self.carrier = "somebody"
+        driver.begun.append(self)
 
     def stop(self) -> None:
         self.told_so()
@@ -186,8 +190,9 @@ class Carried(DrivenRun[str]):
     def abandon(self, carrier: object) -> None:
         self.abandoned = True
 
-    def release(self, driver: object) -> None:
+    def release(self, driver: Acting) -> None:
         self.carrier = None
+        driver.released.append(self)
 
 
 class Acting(Plain):
@@ -199,6 +204,8 @@ class Acting(Plain):
         #: Called when a timer is set, before whoever sets it has it in its hands.
         self.meanwhile: Callable[[], object] = int
         self.alarms: list[Alarm] = []
+        self.begun: list[Carried] = []
+        self.released: list[Carried] = []
 
     def obey(self) -> None:
         assert not self.table.outbox.drain(self.do)
@@ -245,6 +252,88 @@ def test_a_run_that_may_start_in_the_moment_of_its_expiry_starts() -> None:
     acting.alarms[0].call()
     assert (second.state, second.cause) == (RunState.ACTIVE, None)
     assert second.carrier == "somebody"
+
+
+class Noting:
+    """A close that only writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.over: list[Run[str]] = []
+
+    def ended(self, run: Run[str]) -> None:
+        self.over.append(run)
+
+
+@pytest.mark.contract("S1", "S7")
+@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize("closing", [False, True])
+@pytest.mark.parametrize("watched", [False, True])
+def test_what_a_run_comes_by_is_performed_told_and_written_down(
+    *, dropped: bool, closing: bool, watched: bool
+) -> None:
+    acting, noting = Acting(abandon_s=30), Noting()
+    if closing:
+        acting.closing = noting  # type: ignore[assignment]
+    box: Mailbox[str] = Mailbox("", "", 99, lambda: None)
+    if watched:
+        acting.watch(box)
+    first, run = acting.begin_one(), Carried("chat", "b")
+    run.own.terms = Terms(wait_s=5, deadline_s=5)
+    acting.accept(run, ready=True)
+    assert (first.seen, run.seen) == (Effect.START, Effect.QUEUED)
+    if dropped:
+        acting.cancel_run(run)
+    else:
+        acting.finish(first, How.RETURNED)
+        assert run.seen is Effect.START
+        acting.finish(run, How.RETURNED)
+    assert run.seen is Effect.END
+    assert acting.begun == ([first] if dropped else [first, run])
+    assert acting.released == ([run] if dropped else [first, run])
+    assert noting.over == acting.released * closing
+    assert acting.timers == {}
+    events = [it for it in iter(box.take, None) if isinstance(it, RunEvent) and it.run is run]
+    told = [(type(event).__name__, event.at) for event in events]
+    middle = ("RunCanceling", 4.0) if dropped else ("RunStarted", run.started_at)
+    assert run.ended is not None
+    ended = ("RunEnded", run.ended.ended_at)
+    assert [it for it in told if it[0] not in ("RunAccepted", "RunQueued")] == (
+        [middle, ended] if watched else []
+    )
+
+
+@pytest.mark.contract("S7")
+def test_a_timer_that_is_set_for_a_run_that_has_ended_is_not_kept() -> None:
+    """Another thread has ended it since somebody looked."""
+    acting = Acting(abandon_s=30)
+    run = acting.begin_one()
+    acting.finish(run, How.RETURNED)
+    acting.set_timer(run, 9.0, print)
+    assert [alarm.canceled for alarm in acting.alarms] == [True]
+    assert acting.timers == {}
+
+
+NOTICED: dict[str, Callable[[Acting, Mailbox[str]], object]] = {
+    "when its reader has caught up": lambda acting, box: acting.hear(box),
+    "when all is over": lambda acting, _: acting.over(int),
+}
+
+
+@pytest.mark.contract("T3")
+@pytest.mark.parametrize("notice", NOTICED.values(), ids=NOTICED)
+def test_a_gap_says_when_it_was_noticed(
+    notice: Callable[[Acting, Mailbox[str]], object],
+) -> None:
+    acting = Acting(abandon_s=30)
+    box: Mailbox[str] = Mailbox("", "", 1, lambda: None)
+    acting.watch(box)
+    acting.begin_one()
+    assert isinstance(box.take(), RunAccepted)
+    assert box.take() is None, "that it started did not fit in"
+    notice(acting, box)
+    gap = box.take()
+    assert isinstance(gap, Gap)
+    assert (gap.missed, gap.at) == (1, acting.clock)
 
 
 @pytest.mark.contract("S7")

@@ -429,6 +429,17 @@ def test_whoever_finds_a_record_just_before_it_is_freed_and_made_again_finds_the
     assert driver.cancel("chat").active is fresh[0]
 
 
+@pytest.mark.contract("A3")
+def test_whoever_finds_a_record_just_before_the_last_drop_is_settled_finds_the_new_one() -> None:
+    driver = Driver()
+    run = driver.submit("chat", "old", ready=False)
+    driver.table.cancel_run(run, 0.0)
+    overtake(driver.table._sessions["chat"], lambda: driver.settle(run))
+    fresh = driver.submit("chat", "new")
+    assert fresh.state is RunState.ACTIVE
+    assert driver.table.session("chat").active is fresh
+
+
 # --- the prompt of a waiting run ---
 
 

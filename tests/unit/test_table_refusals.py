@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 REJECT = WhenBusy.REJECT
 WRONG: Any = 7
+UNHASHABLE: Any = []
 
 Refusal = tuple[type[SessionSchedError], "Callable[[Driver], object]", str, object, object]
 
@@ -65,6 +66,20 @@ REFUSALS: dict[str, Refusal] = {
         lambda driver: driver.submit(WRONG, "x", run_id="mine"),
         "a session is named by a non-blank string, not by 7",
         7,
+        None,
+    ),
+    "no session to cancel": (
+        InvalidSession,
+        lambda driver: driver.table.cancel(UNHASHABLE, 0.0),
+        "a session is named by a non-blank string, not by []",
+        UNHASHABLE,
+        None,
+    ),
+    "nobody's session to cancel": (
+        InvalidSession,
+        lambda driver: driver.table.cancel(" ", 0.0),
+        "a session is named by a non-blank string, not by ' '",
+        " ",
         None,
     ),
     "no run": (
