@@ -152,48 +152,45 @@ class AioDriver(Driver[PromptT]):
         self._awake = False  # before anything is performed: who orders later wakes it again
         self.perform_all()
 
-    def perform_all(self) -> None:
+    def perform_all(self) -> None:  # noqa: C901, PLR0912 - in parts it costs a call for each order
         """Perform what was ordered, unless that is under way; see whether a close can go on.
 
         On the loop's thread, and nowhere else: so this needs no lock, as `Outbox.drain` does.
+        START and END are spelled out: every run has them.
         """
         orders = self.orders
-        while orders and not self.performing:
+        if orders and not self.performing:
             self.performing = True
+            hub = self.hub
             try:
-                self._perform_some(orders)
+                for _ in _TURNS:
+                    effect, run, at = orders.popleft()
+                    if effect is _EFFECT_START:
+                        run.seen = effect
+                        if hub.listening:
+                            hub.publish(RunStarted, run, at)
+                        if run.rare is not PLAIN:
+                            self.start_on_terms(run, at)
+                        run.begin(self)
+                    elif effect is _EFFECT_END:
+                        if run.seen is _EFFECT_INTERRUPT:
+                            self.stopping.over(run)
+                        run.seen = effect
+                        if hub.listening:
+                            hub.publish(RunEnded, run, at)
+                        if self.timers or self.closing is not None:
+                            self.wind_up(run)
+                        run.release(self)
+                    else:
+                        self.do[effect](run, at)
+                    if not orders:
+                        break
             finally:
                 self.performing = False
             if orders:
                 self._rest()
         if self.closing is not None:
             self.closing.check()
-
-    def _perform_some(self, orders: deque[tuple[Any, Any, float]]) -> None:
-        """START and END are spelled out here: every run has them, and a call less each."""
-        hub = self.hub
-        for _ in _TURNS:
-            effect, run, at = orders.popleft()
-            if effect is _EFFECT_START:
-                run.seen = effect
-                if hub.listening:
-                    hub.publish(RunStarted, run, at)
-                if run.rare is not PLAIN:
-                    self.start_on_terms(run, at)
-                run.begin(self)
-            elif effect is _EFFECT_END:
-                if run.seen is _EFFECT_INTERRUPT:
-                    self.stopping.over(run)
-                run.seen = effect
-                if hub.listening:
-                    hub.publish(RunEnded, run, at)
-                if self.timers or self.closing is not None:
-                    self.wind_up(run)
-                run.release(self)
-            else:
-                self.do[effect](run, at)
-            if not orders:
-                return
 
     def _rest(self) -> None:
         """Let others have their turn on the loop; until then nobody goes on here."""

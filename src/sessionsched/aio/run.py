@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future, Task, current_task
-from contextvars import Context, copy_context
+from contextvars import Context
 from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -64,18 +64,12 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
     async def outcome(self) -> Outcome[Any]:
         if self.state is not _RUN_ENDED:
             driver: AioDriver[PromptT] = self.session.driver  # type: ignore[union-attr]  # accepted
-            loop = driver.loop
             if driver.teller._thread_id != get_ident():
                 driver.on_its_loop()
-            me = current_task(loop)
-            if me in alive or (driver.hosts is not None and me in driver.hosts):
-                with driver.waits.wait(me, self):  # nobody else can wait for itself
-                    await self._over(loop)
-            else:
-                if self.state is _RUN_ACTIVE and not self.begun:
-                    await _ONE_STEP  # mostly its first step comes before that, and may be its last
-                if self.state is not _RUN_ENDED:  # type: ignore[comparison-overlap]  # time has passed
-                    await self._over(loop)
+            if self.state is _RUN_ACTIVE and not self.begun:
+                await _ONE_STEP  # mostly its first step comes before that, and may be its last
+            if self.state is not _RUN_ENDED:  # type: ignore[comparison-overlap]  # time has passed
+                await self._over(driver)
         status, cause = self.verdict  # as `ended`, with a call less
         return Outcome(
             status, cause, self.returned, self.raised,
@@ -83,9 +77,17 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
             self.rare.folded_into, self.rare.abandoned,
         )  # fmt: skip
 
-    async def _over(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _over(self, driver: AioDriver[PromptT]) -> None:
         """Wait until it has ended."""
-        waiter: Future[None] = Future(loop=loop)
+        me = current_task(driver.loop)
+        if me in alive or (driver.hosts is not None and me in driver.hosts):
+            with driver.waits.wait(me, self):  # nobody else can wait for itself
+                await self._end(driver)
+        else:
+            await self._end(driver)
+
+    async def _end(self, driver: AioDriver[PromptT]) -> None:
+        waiter: Future[None] = Future(loop=driver.loop)
         if self.waiter is None:
             self.waiter = waiter
         else:
@@ -118,16 +120,12 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
         work.send(None)  # to where a cancel before the task's first step finds it
         # Not loop.create_task: with an eager task factory the handler would run in here.
         context = self.context
-        if context is None and not copy_context():
-            # A copy of what is empty here is as good as a new one, and half the price.
-            task = Task(work, loop=driver.loop, name=self.name or self.session_id)
-        else:
-            task = Task(
-                work,
-                loop=driver.loop,
-                name=self.name or self.session_id,  # of which it is the only one
-                context=context or Context(),
-            )
+        task = Task(
+            work,
+            loop=driver.loop,
+            name=self.name or self.session_id,  # of which it is the only one
+            context=Context() if context is None else context,
+        )
         self.carrier = task
         alive[task] = self
         if driver.waits.counts:
