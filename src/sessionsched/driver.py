@@ -370,12 +370,12 @@ class Driver(ABC, Generic[PromptT]):
         run.release(self)
 
     def _end_all(self, runs: Sequence[DrivenRun[PromptT]], at: float) -> None:
-        for run in runs:  # as `_end`, with a call less: nobody was told to stop
+        if self.hub.listening or self.timers or self.closing is not None:
+            for run in runs:
+                self._end(run, at)
+            return
+        for run in runs:  # the same: nobody was told to stop
             run.seen = _EFFECT_END
-            if self.hub.listening:
-                self.hub.publish(RunEnded, run, at)
-            if self.timers or self.closing is not None:
-                self.wind_up(run)
             run.release(self)
 
     def wind_up(self, run: DrivenRun[PromptT]) -> None:

@@ -241,6 +241,15 @@ for number, wrong in enumerate([None, 7, b"r"]):
 
 
 @pytest.mark.contract("A4")
+@pytest.mark.parametrize("name", [None, "", " \t"])
+def test_who_can_not_name_a_session_is_told_by_what_it_was(name: Any) -> None:
+    with pytest.raises(InvalidSession) as refused:
+        Driver().take_in(Run(name, "x"))
+    assert refused.value.session_id == name
+    assert repr(name) in str(refused.value)
+
+
+@pytest.mark.contract("A4")
 @pytest.mark.parametrize("why", REFUSALS)
 def test_what_can_not_be_accepted_is_refused_before_anything_changes(why: str) -> None:
     prepare, run, error = REFUSALS[why]
