@@ -82,9 +82,9 @@ class AioDriver(Driver[PromptT]):
         #: Somebody performs what was ordered; or rests, and will go on.
         self.performing = False
         #: How many tasks may still be made in this turn of the loop.
-        self.room = AHEAD
+        self._room = AHEAD
         #: Active runs that get their task when there is room; there is none while any are here.
-        self._put_off: deque[AioRun[PromptT]] = deque()
+        self._later: deque[AioRun[PromptT]] = deque()
         #: Tasks that have ever taken a turn here: they may wait for themselves. None: nobody has.
         self.hosts: weakref.WeakSet[asyncio.Task[Any]] | None = None
         #: Tasks that no active run refers to, and whose they are: hooks, and abandoned handlers.
@@ -171,7 +171,11 @@ class AioDriver(Driver[PromptT]):
                             hub.publish(RunStarted, run, at)
                         if run.rare is not PLAIN:
                             self.start_on_terms(run, at)
-                        run.begin(self)
+                        if self._room:
+                            self._room -= 1
+                            run.begin(self)
+                        else:
+                            self._put_off(run)
                     elif effect is _EFFECT_END:
                         if run.seen is _EFFECT_INTERRUPT:
                             self.stopping.over(run)
@@ -222,21 +226,22 @@ class AioDriver(Driver[PromptT]):
 
     # --- tasks ---
 
-    def put_off(self, run: AioRun[PromptT]) -> None:
+    def _put_off(self, run: AioRun[PromptT]) -> None:
         """Let a run begin in a later turn of the loop: there is no room in this one."""
-        if not self._put_off:
+        if not self._later:
             self.loop.call_soon(self._make_room)
-        self._put_off.append(run)
+        self._later.append(run)
 
     def _make_room(self) -> None:
-        self.room = AHEAD
-        while self._put_off and self.room:
-            run = self._put_off.popleft()
+        self._room = AHEAD
+        while self._later and self._room:
+            run = self._later.popleft()
             if run.cause is None:
+                self._room -= 1
                 run.begin(self)
             else:  # nobody could tell it to stop
                 self.skipped(run)
-        if self._put_off:
+        if self._later:
             self.loop.call_soon(self._make_room)
 
     # --- calls ---

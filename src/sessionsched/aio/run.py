@@ -112,10 +112,6 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
             self.waiter.remove(waiter)
 
     def begin(self, driver: AioDriver[PromptT]) -> None:
-        if not driver.room:
-            driver.put_off(self)
-            return
-        driver.room -= 1
         work = self._work(driver)
         work.send(None)  # to where a cancel before the task's first step finds it
         # Not loop.create_task: with an eager task factory the handler would run in here.
