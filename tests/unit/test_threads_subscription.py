@@ -130,7 +130,7 @@ def test_two_readers_share_the_events_and_both_come_to_the_end(
 def test_one_reader_takes_at_a_time(
     monkeypatch: pytest.MonkeyPatch, scheduler: ThreadScheduler[str, str]
 ) -> None:
-    """One end is several pops: see Mailbox."""
+    """To see that there is something and to take it are two steps: see Mailbox."""
     take, alone = Mailbox.take, list[bool]()
     with scheduler.subscribe() as events:
 
@@ -143,6 +143,38 @@ def test_one_reader_takes_at_a_time(
         assert isinstance(events.get(0), RunAccepted)
         assert isinstance(next(events), RunStarted)
     assert alone == [True, True]
+
+
+class OfOthers(threading.Event):
+    """Wakes a reader a few times, once a second, for what other readers then take."""
+
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__()
+        self.clock, self.waits = clock, list[float | None]()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout)
+        self.clock[0] += 1.0
+        return len(self.waits) < 4
+
+
+@pytest.mark.parametrize(
+    ("timeout", "waits"), [(2.5, [2.5, 1.5, 0.5, 0.0]), (None, [None] * 4)], ids=["2.5 s", "any"]
+)
+def test_the_time_of_a_reader_goes_on_while_others_are_faster(
+    monkeypatch: pytest.MonkeyPatch,
+    scheduler: ThreadScheduler[str, str],
+    timeout: float | None,
+    waits: list[float | None],
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("sessionsched.threads.subscription.monotonic", lambda: clock[0])
+    with scheduler.subscribe() as events:
+        news = OfOthers(clock)
+        monkeypatch.setattr(events, "_news", news)
+        with pytest.raises(TimeoutError):
+            events.get(timeout)
+    assert news.waits == waits
 
 
 class SlowEvent(threading.Event):

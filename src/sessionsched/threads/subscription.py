@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING, Generic
 
 from sessionsched.errors import SchedulerClosed
@@ -75,6 +76,7 @@ class ThreadSubscription(Generic[PromptT]):
         if self._driver.shut is not None:
             raise SchedulerClosed(self._driver.shut)
         box = self._mailbox
+        until = None if timeout is None else monotonic() + timeout
         while True:
             self._news.clear()  # before looking: what comes after that sets it again
             with self._reading:
@@ -86,5 +88,6 @@ class ThreadSubscription(Generic[PromptT]):
                 return event
             if box.behind:
                 self._driver.hear(box)
-            if not self._news.wait(at_most(timeout)):
+            left = None if until is None else max(0.0, until - monotonic())
+            if not self._news.wait(at_most(left)):
                 raise TimeoutError("no event came in that time")
