@@ -435,6 +435,19 @@ def test_a_ticket_that_is_dropped_has_no_hook_to_be_waited_for() -> None:
 
 
 @pytest.mark.contract("T6")
+def test_of_a_named_run_that_was_dropped_unwatched_its_end_is_told_to_who_asks_later() -> None:
+    acting = Acting(abandon_s=30)
+    acting.begin_one()
+    run = Carried("chat", "b", "mine")
+    acting.accept(run, ready=True)
+    acting.cancel_run(run)
+    assert run.seen is Effect.END
+    box: Mailbox[str] = Mailbox("", "mine", 9, lambda: None)
+    acting.watch(box)
+    assert [type(it).__name__ for it in iter(box.take, None)] == ["RunEnded"]
+
+
+@pytest.mark.contract("T6")
 def test_who_watches_is_told_that_a_run_is_being_canceled_as_of_now() -> None:
     acting = Acting(abandon_s=30)
     acting.cancel_run(acting.begin_one())
