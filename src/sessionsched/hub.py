@@ -86,7 +86,7 @@ class Hub(Generic[PromptT]):
             return
         else:
             boxes = self._everybody
-        if self._outbox.counted:  # as `_next_number`, with a call less
+        if self._outbox.counted:
             self._look()
         self._number = number = self._number + 1
         # Without more, as most: unpacking it costs as much as the rest of the call.
@@ -113,13 +113,6 @@ class Hub(Generic[PromptT]):
             if box.run_id:
                 self.leave(box)
                 box.wake()
-
-    def _next_number(self) -> int:
-        """Give the number of an event, which comes after what was counted since the last one."""
-        if self._outbox.counted:
-            self._look()
-        self._number = number = self._number + 1
-        return number
 
     def _look(self) -> None:
         """Notice what was counted since the last look."""
@@ -158,7 +151,10 @@ class Hub(Generic[PromptT]):
     ) -> None:
         """Deliver to this mailbox from here on, beginning with news as (kind, run, at, more)."""
         self._look()  # what was counted until now is not for the newcomer
-        box.begin_with([kind(self._next_number(), at, run, *more) for kind, run, at, more in news])
+        numbered = enumerate(news, self._number + 1)
+        events = [kind(number, at, run, *more) for number, (kind, run, at, more) in numbered]
+        self._number += len(events)
+        box.begin_with(events)
         with self._lock:
             box.closed = box.closed or self._closed
             if not box.closed:
