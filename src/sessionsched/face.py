@@ -70,8 +70,7 @@ class Face(Generic[PromptT, HandleT, TicketT]):
         driver = self._driver
         if run_id is None and deadline is None and wait_at_most is None and driver.plain:
             # A submitter without context variables, as most are, costs no context while it waits.
-            kind = self._run_kind
-            run = kind(session_id, prompt, "", when_busy, copy_context() or None)
+            run = self._run_kind(session_id, prompt, "", when_busy, copy_context() or None)
             driver.accept(run, True)
             return run  # type: ignore[no-any-return]  # a run is its own handle
         terms = self._terms(deadline, wait_at_most)

@@ -111,7 +111,7 @@ class Table(Generic[PromptT]):
         name = run.session_id
         if type(name) is not str:
             checks.session_name(name)
-        special = run.name != "" or run.seq or run.when_busy is not _WHEN_QUEUE
+        special = run.name != "" or run.when_busy is not _WHEN_QUEUE or run.seq != 0
         if special:
             _check_options(run)
         ids = self.ids
@@ -401,8 +401,7 @@ class Table(Generic[PromptT]):
         Raises:
             InvalidSession: nobody can be called that; those who have a record can.
         """
-        if not session_id or session_id.isspace():  # that it is a string was seen before
-            checks.session_name(session_id)
+        checks.session_name(session_id)
         fresh: Record[PromptT] = Record(session_id, self.outbox, self._slots)
         fresh.driver = self.driver
         return self._sessions.setdefault(session_id, fresh)

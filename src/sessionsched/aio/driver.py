@@ -152,7 +152,7 @@ class AioDriver(Driver[PromptT]):
         self._awake = False  # before anything is performed: who orders later wakes it again
         self.perform_all()
 
-    def perform_all(self) -> None:  # noqa: C901, PLR0912 - in parts it costs a call for each order
+    def perform_all(self) -> None:  # noqa: C901, PLR0912 - in two, it costs a call each time
         """Perform what was ordered, unless that is under way; see whether a close can go on.
 
         On the loop's thread, and nowhere else: so this needs no lock, as `Outbox.drain` does.

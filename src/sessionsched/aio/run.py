@@ -82,11 +82,12 @@ class AioRun(DrivenRun[PromptT], RunHandle[PromptT, Any]):
         me = current_task(driver.loop)
         if me in alive or (driver.hosts is not None and me in driver.hosts):
             with driver.waits.wait(me, self):  # nobody else can wait for itself
-                await self._end(driver)
+                await self._wait(driver)
         else:
-            await self._end(driver)
+            await self._wait(driver)
 
-    async def _end(self, driver: AioDriver[PromptT]) -> None:
+    async def _wait(self, driver: AioDriver[PromptT]) -> None:
+        """Be woken at its end."""
         waiter: Future[None] = Future(loop=driver.loop)
         if self.waiter is None:
             self.waiter = waiter
